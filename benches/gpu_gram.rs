@@ -1,7 +1,7 @@
 //! Γ on CUDA devices: from spikes, from responses, under a memory cap, in TF32, on several devices.
 //!
 //! ```sh
-//! cargo bench --bench gpu_gram                       # on a machine with a GPU
+//! cargo bench -p betz --bench gpu_gram                       # on a machine with a GPU
 //! gpu-bundle/gpu_gram alone tf32 cap bank     # what scripts/gpu-bundle.sh carried there
 //! gpu-bundle/gpu_gram several                        # on a machine with several
 //! ```

@@ -1,14 +1,16 @@
 //! Sliding-window correlation networks on a CUDA device against the CPU's.
 //!
 //! ```sh
-//! cargo bench --bench gpu_network                     # on a machine with a GPU
+//! cargo bench -p betz --bench gpu_network                     # on a machine with a GPU
 //! gpu-bundle/gpu_network small headline               # what scripts/gpu-bundle.sh carried there
 //! gpu-bundle/gpu_network headline device              # the device alone
 //! gpu-bundle/gpu_network two                          # one device against all of them
+//! gpu-bundle/gpu_network ranks                        # Spearman and Kendall
 //! ```
 //! Videos of grey levels, smooth in space and time, W = 200, every window: `small` 50 × 80 pixels and 100
 //! windows, `headline` 130 × 172 and 801, each with 0, 0.01 % and 0.5 % of the pairs. `two`: 150 × 200 pixels on
-//! one device and on all. Medians of ten warm runs; the edges of both are compared. Says so and ends where
+//! one device and on all. `ranks`: 50 × 80 pixels beside the CPU, then the headline's on the device alone, without
+//! equal samples and with them. Medians of ten warm runs, of ranks five; the edges of both are compared. Says so and ends where
 //! there is no device.
 
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -16,7 +18,7 @@
 use std::time::Instant;
 
 use betz::device::Device;
-use betz::network::{DeviceCount, NetworkSpec, Plan, Signal, Threshold, Window};
+use betz::network::{DeviceCount, Measure, NetworkSpec, Plan, Signal, Threshold, Window};
 use rand::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
 
@@ -77,20 +79,28 @@ fn video(height: usize, width: usize, frames: usize) -> Vec<u8> {
 }
 
 fn spec(step: usize, threshold: f64) -> NetworkSpec {
+    spec_of(Measure::Pearson, step, threshold)
+}
+
+fn spec_of(measure: Measure, step: usize, threshold: f64) -> NetworkSpec {
     let window = Window { length: 200, step };
-    NetworkSpec::pearson(window)
+    NetworkSpec::new(measure, window)
         .threshold(Threshold::Absolute(threshold))
         .max_edges(u64::MAX)
 }
 
 /// The threshold that this share of the pairs reaches, from some windows; for a share of 0, one that hardly any reaches.
 fn threshold(signal: &Signal<'_>, share: f64) -> f64 {
+    threshold_of(Measure::Pearson, signal, share)
+}
+
+fn threshold_of(measure: Measure, signal: &Signal<'_>, share: f64) -> f64 {
     if share == 0.0 {
         return 0.999;
     }
     const BINS: usize = 20_000;
     let step = ((signal.samples() - 200) / 2).max(1);
-    let plan = Plan::new(&spec(step, 0.5), signal).unwrap();
+    let plan = Plan::new(&spec_of(measure, step, 0.5), signal).unwrap();
     let counts = plan.histogram(signal, BINS, &()).unwrap();
     let all: u64 = counts.iter().sum();
     let mut above = 0;
@@ -174,6 +184,47 @@ fn two() {
     }
 }
 
+/// Spearman and Kendall: small ones beside the CPU's, the headline's on the device alone.
+fn ranks(device: &Device) {
+    for (height, width, frames) in [(50, 80, 299), (130, 172, 1000)] {
+        let grey = video(height, width, frames);
+        // No two samples of a pixel are equal.
+        let fine: Vec<f32> = (0..)
+            .zip(&grey)
+            .map(|(at, v)| f32::from(*v) + between(at))
+            .collect();
+        for (measure, share) in [
+            (Measure::Spearman, 0.0),
+            (Measure::Kendall, 0.0),
+            (Measure::Spearman, 1e-4),
+            (Measure::Kendall, 1e-4),
+        ] {
+            let signal = Signal::new(&fine, height * width).unwrap();
+            let theta = threshold_of(measure, &signal, share);
+            let equal = Signal::new(&grey, height * width).unwrap();
+            for (what, signal) in [("no", &signal), ("with", &equal)] {
+                let cpu = Plan::new(&spec_of(measure, 1, theta), signal).unwrap();
+                let cuda = cpu.clone().on(device).unwrap();
+                println!(
+                    "{}, {what} equal samples: {} nodes, {} windows, threshold {theta:.4}",
+                    measure.name(),
+                    signal.nodes(),
+                    cpu.windows().len(),
+                );
+                let count = time_on_device(&cuda, signal, 5);
+                if frames < 1000 {
+                    compare_with_cpu(&cpu, &cuda, signal, &count);
+                }
+            }
+        }
+    }
+}
+
+/// A number from 0 to 1 that looks random.
+fn between(at: u32) -> f32 {
+    (at.wrapping_mul(0x9e37_79b9) >> 8) as f32 / (1 << 24) as f32
+}
+
 fn main() {
     let asked: Vec<String> = std::env::args()
         .skip(1)
@@ -193,6 +244,9 @@ fn main() {
     };
     let info = device.contexts()[0].info().clone();
     println!("{} | {} threads", info.name, rayon::current_num_threads());
+    if asked.iter().any(|a| a == "ranks") {
+        ranks(&device);
+    }
     let cases = [("small", 50, 80, 299), ("headline", 130, 172, 1000)];
     for (name, height, width, frames) in cases {
         if !(wants(name) || alone && asked.len() == 1) {
@@ -209,7 +263,7 @@ fn main() {
                 signal.nodes(),
                 cpu.windows().len(),
             );
-            let count = time_on_device(&cuda, &signal);
+            let count = time_on_device(&cuda, &signal, 10);
             if !alone {
                 compare_with_cpu(&cpu, &cuda, &signal, &count);
             }
@@ -218,11 +272,11 @@ fn main() {
 }
 
 /// Prints medians of the device alone, edges left there.
-fn time_on_device(cuda: &Plan, signal: &Signal<'_>) -> DeviceCount {
+fn time_on_device(cuda: &Plan, signal: &Signal<'_>, runs: usize) -> DeviceCount {
     let mut times = Vec::new();
     let mut parts = Vec::new();
     let mut count = cuda.count_on_device(signal, &()).unwrap();
-    for _ in 0..10 {
+    for _ in 0..runs {
         count = cuda.count_on_device(signal, &()).unwrap();
         times.push(count.prepare + count.walk + count.recheck);
         parts.push([count.upload, count.prepare, count.walk, count.recheck]);

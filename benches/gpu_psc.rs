@@ -1,7 +1,7 @@
 //! Batch decoding and scores on a CUDA device.
 //!
 //! ```sh
-//! cargo bench --bench gpu_psc                    # on a machine with a GPU
+//! cargo bench -p betz --bench gpu_psc                    # on a machine with a GPU
 //! gpu-bundle/gpu_psc decode                      # what scripts/gpu-bundle.sh carried there
 //! ```
 //! Prints medians of warm runs; says so and ends where there is no device.

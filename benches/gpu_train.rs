@@ -1,7 +1,7 @@
 //! Training on a CUDA device: spike events in host memory → weights in host memory.
 //!
 //! ```sh
-//! cargo bench --bench gpu_train                      # on a machine with a GPU
+//! cargo bench -p betz --bench gpu_train                      # on a machine with a GPU
 //! gpu-bundle/gpu_train accuracy train crossover      # what scripts/gpu-bundle.sh carried there
 //! ```
 //! Prints medians of warm runs; says so and ends where there is no device.

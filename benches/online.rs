@@ -1,4 +1,4 @@
-//! Cost of an event online, as a table: `cargo bench --bench online`.
+//! Cost of an event online, as a table: `cargo bench -p betz --bench online`.
 //!
 //! 64 Poisson neurons with four embedded chains of nine; 1,000 watched episodes of size 4. The mean
 //! is of a pass without a clock inside; percentiles come from a second pass that reads the clock

@@ -1,7 +1,7 @@
 //! An acquisition thread, a ring buffer, a decoding thread: the shape of a real-time controller.
 //!
 //! ```sh
-//! cargo run --release --example stream_ring_buffer
+//! cargo run --release -p betz --example stream_ring_buffer
 //! ```
 //!
 //! The acquisition thread stands for the amplifier: every tick it draws spikes of 64 channels whose

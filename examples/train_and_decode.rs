@@ -1,7 +1,7 @@
 //! Train a decoder on simulated spikes, save it, load it, decode what it has not seen.
 //!
 //! ```sh
-//! cargo run --release --example train_and_decode
+//! cargo run --release -p betz --example train_and_decode
 //! ```
 
 use betz::Result;

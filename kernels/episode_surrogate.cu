@@ -1,5 +1,5 @@
 // Makes a surrogate of events: every event is moved by up to `delta` ticks, by a number that follows from the
-// surrogate's key, the event's tick and symbol alone (crates/episode/src/significance/surrogate.rs has the same to the
+// surrogate's key, the event's tick and symbol alone (crates/lab/episode/src/significance/surrogate.rs has the same to the
 // bit). What is moved is sorted by sort.cu, and then laid out symbol by symbol, as the counting kernels read it.
 //
 // An event: `tick << symbol_bits | symbol`. Of a moved one the tick counts from `origin`.

@@ -130,12 +130,15 @@ __device__ __forceinline__ float bf16_of(double x) {
     return __uint_as_float((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u);
 }
 
+// The constant of a feature whose mean is x: `exact` to f32, or to what every form of an operand holds.
+__device__ __forceinline__ float centre_at(double x, int exact) { return exact ? (float)x : bf16_of(x); }
+
 // Centres from a round's Σa.
 // centre[first_column + column] = Σ over chunks of Σa / steps, from partial[chunk][outputs][column].
 //: partial: in, chunks * columns * (outputs + 1)
 //: centre: in-out, first_column + columns
 extern "C" __global__ void mean_responses(const double *partial, int chunks, int columns,
-                                          int first_column, int outputs, double steps,
+                                          int first_column, int outputs, double steps, int exact,
                                           float *centre) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= columns) return;
@@ -143,7 +146,7 @@ extern "C" __global__ void mean_responses(const double *partial, int chunks, int
     for (int chunk = 0; chunk < chunks; ++chunk) {
         sum += partial[((size_t)chunk * (outputs + 1) + outputs) * columns + at];
     }
-    centre[first_column + at] = bf16_of(sum / steps);
+    centre[first_column + at] = centre_at(sum / steps, exact);
 }
 
 // Sets `far` where the centre c of one of `rows` features, from `first_row` on, is so far from its mean
@@ -164,11 +167,11 @@ extern "C" __global__ void find_far_centre(const float *centre, const double *gr
 // centre = Σa / steps of `rows` features from `first_row` on; `sums[feature][outputs + 1]` ends with Σa.
 //: sums: in, (first_row + rows) * (outputs + 1)
 //: centre: in-out, first_row + rows
-extern "C" __global__ void centre_at_mean(const double *sums, int outputs, double steps, int first_row,
-                                          int rows, float *centre) {
+extern "C" __global__ void centre_at_mean(const double *sums, int outputs, double steps, int exact,
+                                          int first_row, int rows, float *centre) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows) return;
-    centre[first_row + i] = bf16_of(sums[(size_t)(first_row + i) * (outputs + 1) + outputs] / steps);
+    centre[first_row + i] = centre_at(sums[(size_t)(first_row + i) * (outputs + 1) + outputs] / steps, exact);
 }
 
 // From Σ (a_i − c_i)(a_j − c_j) to Σ a_i a_j: gram(i, j) += c_i Σa_j + c_j Σa_i − steps c_i c_j, with i

@@ -284,7 +284,7 @@ __device__ __forceinline__ u32 halves(float value) {
     return (u32)lo << 16 | hi;
 }
 
-// The steps from each window to the next, of the centred update by 2s vectors (crates/network,
+// The steps from each window to the next, of the centred update by 2s vectors (crates/lab/network,
 // `panel.rs`), each number in two halves. Step (window - 1) * step + e of a block is 256 words in the order
 // in which the walk's lanes read them: [node / 64][node / 32 % 2][node % 8][side][node / 8 % 4], side 0
 // what is added, 1 what is taken away. `steps` is the room of a block. Windows from 1 on. Where a number is

@@ -134,7 +134,7 @@ extern "C" __global__ void psc_carry(float *at, const float *words, int steps, c
 }
 
 // The responses to every filter.
-// As `psc_tile_ends`, from what it and `psc_carry` left; output[channel · filters + filter][step].
+// As `psc_tile_ends`, from what it and `psc_carry` left; output[channel · width + filter][step].
 // THREADS · PITCH floats shared, twice that where there are several filters.
 //: input: in, rows(channels, stride, steps)
 //: mask: in, tiles * TILE_WORDS
@@ -142,11 +142,11 @@ extern "C" __global__ void psc_carry(float *at, const float *words, int steps, c
 //: filter: in, filters
 //: at: in, tiles * channels * filters
 //: words: in, tiles * channels * filters * TILE_WORDS
-//: output: out, rows(channels * filters, output_stride, steps)
+//: output: in-out, rows(channels.saturating_sub(1) * width + filters, output_stride, steps)
 extern "C" __global__ void __launch_bounds__(THREADS)
     psc_responses(const INPUT *input, size_t stride, int steps, const Mask *mask, const u32 *uncut,
                   const Filter *filter, int filters, int channels, int tiles, const float *at,
-                  const float *words, float *output, size_t output_stride) {
+                  const float *words, int width, float *output, size_t output_stride) {
     extern __shared__ float cells[];
     int channel = blockIdx.x / tiles, tile = blockIdx.x % tiles;
     load_tile(input + channel * stride, tile * TILE, steps, cells);
@@ -164,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         float *y = f + 1 < filters ? cells + THREADS * PITCH : cells;
         run_word(system, s, own, cells + threadIdx.x * PITCH, y + threadIdx.x * PITCH);
         __syncthreads();
-        store_tile(y, output + row * output_stride, tile * TILE, steps);
+        store_tile(y, output + ((size_t)channel * width + f) * output_stride, tile * TILE, steps);
         __syncthreads();
     }
 }

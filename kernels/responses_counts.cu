@@ -5,7 +5,8 @@
 // not summed are zero. Chunks and blocks are counted from the round's first. Columns are channel ·
 // filters + filter, counted from `first_column`.
 //
-// COUNT is the type of a count: u8, u16, or float for counts of any size and signals.
+// COUNT is the type of a count: u8, u16, or float for counts of any size and signals. Filters of these run in f64: a
+// signal's mean may be far above what it varies by, and rounding at every step would add up in proportion to it.
 //
 //: variants -DORDER=1 -DBLOCKS=8 -DCOUNT=u8 | -DORDER=4 -DBLOCKS=8 -DCOUNT=u16 -DBRIEF
 //: variants -DORDER=2 -DBLOCKS=8 -DCOUNT=float | -DORDER=1 -DBLOCKS=8 -DCOUNT=float -DBRIEF
@@ -14,6 +15,23 @@
 
 #include "spike_states.cuh"
 #include "response_tile.cuh"
+
+template <class Count> struct RealOf { typedef float type; };
+template <> struct RealOf<float> { typedef double type; };
+typedef RealOf<COUNT>::type Real;
+
+// A filter's constants in the type that its states have.
+struct Constants {
+    Real rate, loss, scale;
+    __device__ __forceinline__ explicit Constants(const Filter &f)
+        : rate(f.rate), loss(f.loss), scale(f.scale) {
+        if (sizeof(Real) == sizeof(double)) {
+            rate = f.exact_rate;
+            loss = -expm1(-f.exact_rate);
+            scale = f.exact_scale;
+        }
+    }
+};
 
 // Counts, one row per step. The host makes it by hand, with the same fields.
 struct Counts {
@@ -34,7 +52,7 @@ __device__ __forceinline__ void load(const Counts &from, const Block &here, int 
 }
 
 // The states after 32 steps from rest.
-__device__ __forceinline__ void run(States &s, const float *c, const Filter &f) {
+__device__ __forceinline__ void run(StatesOf<Real> &s, const float *c, const Constants &f) {
     s.clear();
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
@@ -50,7 +68,7 @@ __device__ __forceinline__ void run(States &s, const float *c, const Filter &f) 
 extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
     chunk_states_counts(Counts from, const Block *block, const Filter *filter, int filters,
                         int first_column, int columns, float *states) {
-    __shared__ float ends[BLOCKS][ORDER + 1][32];
+    __shared__ Real ends[BLOCKS][ORDER + 1][32];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, chunk = blockIdx.y;
     int local = blockIdx.x * 32 + lane;
     bool valid = local < columns;
@@ -59,8 +77,9 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
     const Block here = block[(size_t)chunk * BLOCKS + warp];
     float c[32];
     load(from, here, chunk * STEPS + 32 * warp, column / filters, valid, c);
-    States s;
-    run(s, c, f);
+    const Constants constants(f);
+    StatesOf<Real> s;
+    run(s, c, constants);
 #pragma unroll
     for (int i = 0; i <= ORDER; ++i) ends[warp][i][lane] = s.s[i];
     __syncthreads();
@@ -69,14 +88,14 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
     s.clear();
     for (int w = 0; w < BLOCKS; ++w) {
         if (since < 32 * (BLOCKS - w)) continue;  // of an earlier segment
-        s.advance(f.rate, 32);
+        s.advance(constants.rate, 32);
 #pragma unroll
         for (int i = 0; i <= ORDER; ++i) s.s[i] += ends[w][i][lane];
     }
     if (!valid) return;
 #pragma unroll
     for (int i = 0; i <= ORDER; ++i) {
-        states[((size_t)chunk * (ORDER + 1) + i) * columns + local] = s.s[i];
+        states[((size_t)chunk * (ORDER + 1) + i) * columns + local] = (float)s.s[i];
     }
 }
 
@@ -90,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
     responses_counts(Counts from, const Block *block, const Filter *filter, int filters,
                      const float *states, int first_column, Target target) {
     extern __shared__ float y[];
-    __shared__ float ends[BLOCKS][ORDER + 1][32];
+    __shared__ Real ends[BLOCKS][ORDER + 1][32];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, chunk = blockIdx.y;
     int local = blockIdx.x * 32 + lane;
     bool valid = local < target.columns;
@@ -99,8 +118,9 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
     const Block here = block[(size_t)chunk * BLOCKS + warp];
     float c[32];
     load(from, here, chunk * STEPS + 32 * warp, column / filters, valid, c);
-    States s;
-    run(s, c, f);
+    const Constants constants(f);
+    StatesOf<Real> s;
+    run(s, c, constants);
 #pragma unroll
     for (int i = 0; i <= ORDER; ++i) ends[warp][i][lane] = s.s[i];
     __syncthreads();
@@ -113,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
         }
     }
     for (int w = 0; w < warp; ++w) {
-        s.advance(f.rate, 32);
+        s.advance(constants.rate, 32);
         if (here.since < 32 * (warp - w)) continue;  // of an earlier segment
 #pragma unroll
         for (int i = 0; i <= ORDER; ++i) s.s[i] += ends[w][i][lane];
@@ -122,12 +142,12 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
         s.s[0] += c[i];
-        float value = s.s[0];
+        Real value = s.s[0];
 #pragma unroll
         for (int d = 1; d <= ORDER; ++d) value = f.order == d ? s.s[d] : value;
         bool summed = here.before - i <= 0 && here.left - i > 0;
-        cell[i * TILE_STRIDE] = summed ? f.scale * value : 0.0f;
-        s.step(f.rate, f.loss);
+        cell[i * TILE_STRIDE] = summed ? (float)(constants.scale * value) : 0.0f;
+        s.step(constants.rate, constants.loss);
     }
     __syncthreads();
     write_tile(y, target, blockIdx.x, chunk, block);

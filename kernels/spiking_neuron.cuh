@@ -3,9 +3,14 @@
 // Multiply-adds are spelled out and nothing else is contracted; random words are a function of what they are for.
 //
 // Compile-time: RECEPTORS, the most of any population (1 or 2); CHAIN, the longest chain of a synaptic current (1 to
-// 4); PAST, 1 where a population's filters end.
+// 4); PAST, 1 where a population's filters end; STATE, numbers of a neuron besides its potential and silence [default: those
+// of its chains].
 
 #pragma once
+
+#ifndef STATE
+#define STATE (RECEPTORS * CHAIN)
+#endif
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -39,15 +44,16 @@ constexpr u32 LINKS = 4;
 
 // Where `tally` has what: the hash of all spikes, spikes, spikes recorded since the launch, cycles of the parts of a
 // step and of all of it; given: spikes that there is room for, and the
-// bits of a neuron's number in the record.
+// bits of a neuron's number in the record; a neuron whose potential is no number any more, step << 32 | neuron, and 1.
 constexpr int HASH = 0, SPIKES = 1, RECORDED = 2, UPDATE = 3, EXCHANGE = 4, DELIVER = 5, CYCLES = 6,
-              ROOM = 7, ID_WIDTH = 8;
+              ROOM = 7, ID_WIDTH = 8, LOST = 9;
 
 // Buckets of words, for which the first threshold that may lie above them is known.
 constexpr u32 BUCKETS = 256;
 
 // Purposes of random words: the fourth word of the counter.
-constexpr u32 FOR_SYNAPSE = 0x01000000u, FOR_WIRING = 0x02000000u, FOR_POISSON = 0x03000000u;
+constexpr u32 FOR_SYNAPSE = 0x01000000u, FOR_WIRING = 0x02000000u, FOR_POISSON = 0x03000000u,
+              FOR_SOURCE = 0x07000000u;
 
 // Philox 4×32-10 (Salmon et al. 2011).
 __device__ __forceinline__ uint4 philox(uint4 counter, u64 seed) {
@@ -86,6 +92,12 @@ __device__ __forceinline__ uint4 poisson_words(u64 step, u32 neuron, u64 seed) {
     return philox(make_uint4((u32)quad, (u32)(quad >> 32), neuron, FOR_POISSON), seed);
 }
 
+// The words of four steps of a source that fires at random.
+__device__ __forceinline__ uint4 source_words(u64 step, u32 neuron, u64 seed) {
+    const u64 quad = step >> 2;
+    return philox(make_uint4((u32)quad, (u32)(quad >> 32), neuron, FOR_SOURCE), seed);
+}
+
 __device__ __forceinline__ u32 word_of(const uint4& words, u32 step) {
     return step & 2 ? (step & 1 ? words.w : words.z) : (step & 1 ? words.y : words.x);
 }
@@ -105,7 +117,7 @@ __device__ __forceinline__ int poisson_input(const Cells& cells, const u32* __re
 struct Membrane {
     float v;     // V − E_L
     int silent;  // steps of silence left
-    float chain[RECEPTORS * CHAIN];
+    float chain[STATE];
 };
 
 // The population of a neuron.
@@ -208,7 +220,7 @@ __device__ __forceinline__ void load(Membrane& m, float& current, const float* m
     m.silent = silent[i];
     current = membranes[neurons + i];
 #pragma unroll
-    for (u32 k = 0; k < RECEPTORS * CHAIN; ++k) {
+    for (u32 k = 0; k < STATE; ++k) {
         m.chain[k] = membranes[(2 + k) * neurons + i];
     }
 }
@@ -218,7 +230,7 @@ __device__ __forceinline__ void store(const Membrane& m, float* membranes, int* 
     membranes[i] = m.v;
     silent[i] = m.silent;
 #pragma unroll
-    for (u32 k = 0; k < RECEPTORS * CHAIN; ++k) {
+    for (u32 k = 0; k < STATE; ++k) {
         membranes[(2 + k) * neurons + i] = m.chain[k];
     }
 }

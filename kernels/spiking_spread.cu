@@ -10,10 +10,15 @@
 // never reaches the slot that is read in it.
 //
 // Compile-time: those of spiking_neuron.cuh; EACH, neurons that a thread looks at together; SEVERAL, 1 where there are
-// other devices; PHASES, 1 to measure the parts of a step.
-//: variants -DRECEPTORS=1 -DCHAIN=1 -DPAST=0 -DEACH=1 -DSEVERAL=0 -DPHASES=0 | -DRECEPTORS=2 -DCHAIN=4 -DPAST=1 -DEACH=4 -DSEVERAL=1 -DPHASES=1
+// other devices; PHASES, 1 to measure the parts of a step; MODELS, 1 where neurons are integrated [default: 0], with
+// -fmad=false and STATE.
+//: variants -DRECEPTORS=1 -DCHAIN=1 -DPAST=0 -DEACH=1 -DSEVERAL=0 -DPHASES=0 | -DRECEPTORS=2 -DCHAIN=4 -DPAST=1 -DEACH=4 -DSEVERAL=1 -DPHASES=1 | -DRECEPTORS=4 -DCHAIN=1 -DPAST=0 -DEACH=1 -DSEVERAL=0 -DPHASES=0 -DMODELS=1 -DSTATE=12 -fmad=false
 
-#include "spiking_neuron.cuh"
+#include "spiking_integrate.cuh"
+
+#ifndef MODELS
+#define MODELS 0
+#endif
 
 constexpr int THREADS = 1024;
 // Spikes of a block that its threads share; others are delivered by the thread that found them.
@@ -92,12 +97,14 @@ __device__ __forceinline__ void wait_here(const u32* barrier, u32 arrived) {
 }
 
 // Steps of a network, or one device's share of it, whose rings of input lie in the device's memory.
-// marks: number of a neuron's trace + 1; EMITS where it fires in the first step by call. ring: (slot, receptor,
+// values: parameters of models. marks: number of a neuron's trace + 1; EMITS where it fires in the first step by call. ring: (slot, receptor,
 // neuron). past: (step modulo the longest filter, neuron). words: synapses, [offsets[n]..offsets[n + 1]] those of neuron
 // n of the network. team: threads, a power of two up to a block, that a row is shared by. barrier[0]: arrivals, `arrived`
 // of them before this launch; barrier[RELEASE]: those that all know of. recorded: step of the launch <<
 // tally[ID_WIDTH] | neuron of the network.
 //: cells: in, populations
+//: models: in, populations
+//: values: in
 //: starts: in, populations * BUCKETS
 //: membranes: in-out, 2 * neurons
 //: silent: in-out, neurons
@@ -112,8 +119,8 @@ __device__ __forceinline__ void wait_here(const u32* barrier, u32 arrived) {
 //: marks: in, neurons
 //: traces: in-out
 extern "C" __global__ void __launch_bounds__(1024, 1)
-spiking_spread(const Cells* __restrict__ cells, int populations, const u32* __restrict__ thresholds,
-               const u16* __restrict__ starts, u64 seed, int neurons, int slots, int longest, u64 begin, u32 steps,
+spiking_spread(const Cells* __restrict__ cells, const ModelCells* __restrict__ models,
+               const float* __restrict__ values, int populations, const u32* __restrict__ thresholds, const u16* __restrict__ starts, u64 seed, int neurons, int slots, int longest, u64 begin, u32 steps,
                float* membranes, int* silent, int* ring, int* past, u32* counts, u64* tally,
                const u32* __restrict__ offsets, const u32* __restrict__ words, int team, u32* barrier, u32 arrived,
                const u64* __restrict__ share, u64* post, u32* recorded, const u32* __restrict__ marks,
@@ -214,7 +221,18 @@ spiking_spread(const Cells* __restrict__ cells, int populations, const u32* __re
                         int* const then = past + (step % own.filter) * neurons + i;
                         ended = exchange_past(then, own.filter, input[e][0], history[e]);
                     }
-                    fires = advance(m[e], own, current[e], input[e], ended);
+                    if (MODELS && models[population[e]].model > 0) {
+                        const ModelCells& model = models[population[e]];
+                        fires = integrate(m[e], model, values, neuron - own.first, current[e], input[e]);
+                        if (!(fabsf(m[e].v) < LARGEST_POTENTIAL)) {
+                            atomicCAS(tally + LOST, 0ull, (step << 32 | neuron) + 1);
+                        }
+                    } else {
+                        fires = advance(m[e], own, current[e], input[e], ended);
+                    }
+                } else if (MODELS && models[population[e]].model == RANDOM) {
+                    const u32 chance = __float_as_uint(values[models[population[e]].values[0] + neuron - own.first]);
+                    fires = word_of(source_words(step, neuron, seed), (u32)step) < chance;
                 } else {
                     fires = lag == 0 && said[e] & EMITS;
                 }

@@ -36,7 +36,7 @@ features=(--release --locked -p betz-cli --features manual)
 built=${CARGO_TARGET_DIR:-target}/release
 if [ "$architecture" = "$here" ]; then
     tools='' run=() force=()
-    cargo build "${features[@]}" --bin betz --example manual
+    cargo build -p betz-cli "${features[@]}" --bin betz --example manual
     binary=$built/betz
 else
     target=$machine-unknown-linux-gnu
@@ -48,8 +48,8 @@ else
         rustup target add "$target" || { echo "deb.sh: rustc has no standard library for $target" >&2; exit 1; }
     fi
     linker=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER
-    env "$linker=${tools}gcc" cargo build "${features[@]}" --bin betz --target "$target"
-    cargo build "${features[@]}" --example manual
+    env "$linker=${tools}gcc" cargo build -p betz-cli "${features[@]}" --bin betz --target "$target"
+    cargo build -p betz-cli "${features[@]}" --example manual
     binary=${CARGO_TARGET_DIR:-target}/$target/release/betz
     run=("qemu-$machine" -L "/usr/$machine-linux-gnu")
     command -v "${run[0]}" >/dev/null || { echo "deb.sh: without ${run[0]} what was built is not run" >&2; run=(); }

@@ -2,7 +2,7 @@
 # Collects programs to test and measure on a machine with a GPU into gpu-bundle/: tests, benches, measurement programs and
 # the command line, stripped; run-tests.sh; and compare_mine.py and compare_surrogates.py, which compare `betz mine` on the
 # device with the CPU. Build here, copy the folder, and run it there. The other machine needs a CUDA 13 driver and
-# libraries (NVRTC, cuBLAS, cuSOLVER), and no Rust.
+# libraries (NVRTC, cuBLAS, cuFFT, cuSOLVER), and no Rust.
 #
 #   scripts/gpu-bundle.sh            # everything
 #   scripts/gpu-bundle.sh tests      # tests only
@@ -22,7 +22,7 @@ for line in sys.stdin:
         print(message["target"]["name"], message["executable"])'
 }
 
-# Prints "-p NAME" for the given crates, or for every crate in crates/ that has a feature `cuda`: they hold the GPU tests.
+# Prints "-p NAME" for the given crates, or for every crate below crates/ that has a feature `cuda`: they hold the GPU tests.
 cuda_crates() {
     if [ $# -gt 0 ]; then
         printf -- '-p %s ' "$@"
@@ -32,7 +32,7 @@ cuda_crates() {
 import json, pathlib, sys
 for package in json.load(sys.stdin)["packages"]:
     folder = pathlib.Path(package["manifest_path"]).parent
-    if folder.parent.name == "crates" and "cuda" in package["features"]:
+    if folder.parent.parent.name == "crates" and "cuda" in package["features"]:
         print("-p", package["name"])'
 }
 
@@ -52,9 +52,9 @@ for tests in "$out"/test-*; do
 done
 if [ "${1:-}" != tests ]; then
     cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench gpu_network --bench episode --no-run --message-format=json-render-diagnostics | executables | collect ""
-    cargo build --release -p betz-cli -p betz-programs --bin betz --bin episode_devices --bin som_record --bin spiking_record \
+    cargo build --release -p betz-cli -p betz-programs --bin betz --bin convolution --bin episode_devices --bin som_record --bin spiking_record \
         --message-format=json-render-diagnostics | executables | collect ""
-    cp scripts/compare_mine.py scripts/compare_surrogates.py benches/peers/*.py "$out"
+    cp scripts/compare_mine.py scripts/compare_surrogates.py benches/peers/*.py benches/compare/convolution.py "$out"
 fi
 cat > "$out/run-tests.sh" <<'RUN'
 #!/usr/bin/env bash

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts habits of prose that docs and comments are to lose, per area, and compares the counts with a baseline.
 
-    scripts/prose.py                      fails if a count has grown, and lists the new lines
+    scripts/prose.py                      fails if a count has grown, and lists the new lines; fails for long subjects of commits
     scripts/prose.py --table              prints every count
     scripts/prose.py --list PATTERN PATH  prints the lines of one pattern (all patterns: `all`) under a path
     scripts/prose.py --update             lowers the baseline to today's counts; `--force` also raises it
@@ -30,6 +30,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BASELINE = Path("scripts/prose-baseline.json")
 PATTERNS = ("opener", "clause", "per", "fragment", "long", "participle")
 LONGEST_SENTENCE = 30
+# Subjects of commits fit in this many characters from this commit on.
+LONGEST_SUBJECT = 72
+FIRST_SUBJECTS = "766d07ffa155d68ccc28bb6b3ea8e82e2220bf61"
 
 OPENER = re.compile(
     r"^(?:(?:What|Whatever|Whether|Whom|Of what|Of which|By what|To what|For what|From what|That which|Those which|Who)\b"
@@ -120,8 +123,8 @@ def area_of(path):
     parts = path.split("/")
     if path.endswith(".md"):
         return "record" if path.startswith("benches/record/") else "docs"
-    if parts[0] == "crates" and len(parts) > 2:
-        return f"crates/{parts[1]}"
+    if parts[0] == "crates" and len(parts) > 3:
+        return "/".join(parts[:3])
     return parts[0] if len(parts) > 1 else "root"
 
 
@@ -383,6 +386,17 @@ def print_table(now, baseline):
         print(f"{area:<18}" + "".join(f"{n:>12}" for n in row))
 
 
+def long_subjects():
+    """Commits since `FIRST_SUBJECTS` with a long subject; none where git does not know that commit."""
+    log = subprocess.run(
+        ["git", "log", "--no-merges", "--format=%h %s", f"{FIRST_SUBJECTS}..HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return [line for line in log.stdout.splitlines() if len(line.partition(" ")[2]) > LONGEST_SUBJECT]
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -413,7 +427,12 @@ def main():
         new = now if arguments.force else lowered(now, baseline)
         file.write_text(json.dumps(new, indent=1, sort_keys=True) + "\n")
 
+    subjects = long_subjects()
+    for line in subjects:
+        print(f"commit {line}: expected a subject of at most {LONGEST_SUBJECT} characters")
     worse = grown(now, json.loads(file.read_text()) if file.exists() else {})
+    if not worse and subjects:
+        return 1
     if not worse:
         print(f"prose: {len(hits)} lines to mend, no count above the baseline")
         return 0

@@ -18,14 +18,14 @@ class Patterns(unittest.TestCase):
             "/// How many steps it took.",
             "/// When.",
         ):
-            self.assertEqual(found("crates/base/src/a.rs", text), [("opener", 1)], text)
+            self.assertEqual(found("crates/base/base/src/a.rs", text), [("opener", 1)], text)
         for text in (
             "/// When the queue is full, the step fails.",
             "/// What do you need?",
             "/// Number of steps.\n/// What is counted stands in the next line of the same sentence.",
             'let a = "What is this";',
         ):
-            self.assertEqual(found("crates/base/src/a.rs", text), [], text)
+            self.assertEqual(found("crates/base/base/src/a.rs", text), [], text)
 
     def test_clauses_alone(self):
         for text in (
@@ -35,14 +35,14 @@ class Patterns(unittest.TestCase):
             "/// Those of the device.",
             "/// As many pointers as the kernel has parameters.",
         ):
-            self.assertEqual(found("crates/base/src/a.rs", text), [("clause", 1)], text)
+            self.assertEqual(found("crates/base/base/src/a.rs", text), [("clause", 1)], text)
         for text in (
             "/// When the queue is full, the step fails.",
             "/// Where to run.",
             "// When each window begins.",
             "/// As [`open`].",
         ):
-            self.assertEqual(found("crates/base/src/a.rs", text), [], text)
+            self.assertEqual(found("crates/base/base/src/a.rs", text), [], text)
 
     def test_openers_of_pages(self):
         page = "# What is new\n\nText.\n\n- What is sent\n\n| a | What is b |\n|---|---|\n\n```sh\n# What runs\n```\n"

@@ -14,12 +14,15 @@
 //! | feature | adds |
 //! |---|---|
 //! | (none) | [`recording`]'s types, [`psc`] filters, [`model`] files, [`stream`]: what a controller embeds |
+//! | `multiply` | products of matrices larger than memory: [`device::multiply`] |
 //! | `npz` | reading and writing recordings as `.npz` |
 //! | `train` | batch filtering and decoding, [`train`], [`device`] |
+//! | `transforms` | with `train`: long filters of samples by Fourier transforms; their samples are added otherwise |
 //! | `mine` | [`episode`]: frequent episodes of spikes, offline and online |
 //! | `simulate` | [`simulate`]: populations and networks with a known truth |
 //! | `spiking` | [`spiking`]: networks of spiking neurons in real time, and decoders in a closed loop |
-//! | `sort` | [`sort`]: sorted spikes from voltage; with `train` also the training of sorters and maps |
+//! | `som` | [`som`]: self-organising maps |
+//! | `sort` | [`sort`]: sorted spikes from voltage; with `train` also the training of sorters |
 //! | `network` | [`network`]: correlation networks over sliding windows, their graphs and communities |
 //! | `explore` | [`explore`]: responses to events, tuning curves, intervals between spikes, quality of units |
 //! | `serde` | outputs, filters and provenance can be serialised |
@@ -123,6 +126,8 @@
 //!
 //! The repository's `examples/` are complete programs; `docs/` has guides and reference.
 
+#[cfg(feature = "train")]
+pub use betz_base::worker::Pool;
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 pub use betz_base::{error, file, hash, memory, progress, team, text};
 pub use betz_recording as recording;
@@ -136,6 +141,8 @@ pub use betz_explore as explore;
 pub use betz_network as network;
 #[cfg(feature = "simulate")]
 pub use betz_simulate as simulate;
+#[cfg(feature = "som")]
+pub use betz_som as som;
 #[cfg(feature = "sort")]
 pub use betz_sort as sort;
 /// Spiking networks in real time, and decoders tested in a closed loop with them.
@@ -145,7 +152,12 @@ pub mod spiking {
     pub use betz_spiking::*;
 }
 
-#[cfg(any(feature = "train", feature = "mine", feature = "network"))]
+#[cfg(any(
+    feature = "train",
+    feature = "mine",
+    feature = "multiply",
+    feature = "network"
+))]
 pub use betz_device as device;
 
 pub mod input_form;
@@ -160,7 +172,9 @@ pub mod psc {
 /// The trained decoder, its file, and the decoding of whole recordings.
 pub mod model {
     #[cfg(feature = "train")]
-    pub use betz_gram::decode::{Decoded, channel_order, choose_device, decode, decode_on};
+    pub use betz_gram::decode::{
+        Decoded, blanking_warning, channel_order, choose_device, decode, decode_on,
+    };
     pub use betz_runtime::model::*;
 }
 
@@ -177,14 +191,17 @@ pub mod train {
         calibrate, choose, cross_validate, crossover, train, train_on, train_validated,
         train_validated_on,
     };
-    pub use betz_train::{Artefacts, Comparison, Kind, KindOptions, KindScore, train_kinds_on};
+    pub use betz_train::{
+        Artefacts, CentredSignal, Comparison, Kind, KindOptions, KindScore, WindowScore,
+        train_kinds_on,
+    };
     pub use betz_train::{
         ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource, class_events,
         class_probabilities, evaluate_classes,
     };
     pub use betz_train::{Overlap, TrainingData, overlap_warning};
     pub use betz_train::{VarianceScore, generalised_ridge, variance_scores};
-    pub use betz_train::{long, online, place, retained, sums, trials, unlike};
+    pub use betz_train::{filters, long, online, place, retained, sums, trials, unlike};
 }
 
 /// This version of Betz.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Networks as Zarr directories, read by another program: the arrays of `net.zarr` against those of `net.npz`.
 
-    cargo build
+    cargo build -p betz-cli
     python benches/compare/network_zarr.py target/debug/betz [INPUT.npz --signal NAME]
 
 Needs numpy and zarr (`pip install zarr`, here 3.1.5). Without INPUT a signal is made, large enough for several

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times sorting against the recording's own length: wall-clock and CPU seconds per second of voltage.
 
-    cargo build --release
+    cargo build --release -p betz-cli
     taskset -c 0-3 python benches/compare/sorting_time.py target/release/betz [--channels 384] [--seconds 20]
 
 The voltage is made here: noise of 8 µV at 30 kHz on contacts in two columns, 20 µm apart, and one unit for each three

@@ -1,4 +1,4 @@
-//! Counting and mining episodes, as tables: `cargo bench --bench episode -- [SECTION…]`.
+//! Counting and mining episodes, as tables: `cargo bench -p betz --bench episode -- [SECTION…]`.
 //!
 //! Sections: `thirty`, `events`, `length`, `candidates`, `levelwise`, `device`, `reading`; all when
 //! none is named, and only when named `crossover` (a thread or several an episode, by their number)

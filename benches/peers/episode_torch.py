@@ -1,6 +1,6 @@
 """The same counts with PyTorch: one `searchsorted` an edge, then a greedy scan on the host.
 
-On a machine with a GPU, with what `cargo bench --bench episode -- device --device cuda --save
+On a machine with a GPU, with what `cargo bench -p betz --bench episode -- device --device cuda --save
 FOLDER` left: `python3 episode_torch.py FOLDER`. Prints warm medians; checks every count.
 """
 

@@ -1,9 +1,10 @@
 //! Banks, low-passes and delays as the command line says them.
 
 use betz::model::LowPass;
-use betz::psc::{Filter, FilterBank};
-use betz::train::{PRESETS, Preset};
+use betz::psc::FilterBank;
+use betz::train::{PRESETS, Preset, filters};
 use betz::{Error, Result};
+use clap::Args;
 use serde::Serialize;
 
 use crate::parse;
@@ -11,70 +12,105 @@ use crate::report;
 
 /// Filters as the JSON names them.
 #[derive(Serialize)]
-pub(crate) struct FilterShape {
-    tau_seconds: f64,
-    order: u32,
+#[serde(untagged)]
+pub(crate) enum FilterShape {
+    Recursive {
+        tau_seconds: f64,
+        order: u32,
+    },
+    Sampled {
+        name: String,
+        samples: usize,
+        first_step: i64,
+    },
 }
 
 /// The filters of `bank` for the JSON.
 pub(crate) fn shapes(bank: &FilterBank) -> Vec<FilterShape> {
-    let filters = bank.filters().iter();
-    filters
-        .map(|f| FilterShape {
-            tau_seconds: f.tau_seconds,
-            order: f.order,
-        })
-        .collect()
+    let recursive = bank.filters().iter().map(|f| FilterShape::Recursive {
+        tau_seconds: f.tau_seconds,
+        order: f.order,
+    });
+    let sampled = bank.sampled().iter().map(|f| FilterShape::Sampled {
+        name: f.name().to_owned(),
+        samples: f.samples().len(),
+        first_step: f.start(),
+    });
+    recursive.chain(sampled).collect()
 }
 
-/// `filters` as TAU:ORDER.
+/// `filters` as TAU:ORDER, or by name.
 pub(crate) fn text(filters: &[FilterShape]) -> String {
     let shapes: Vec<String> = (filters.iter())
-        .map(|f| format!("{}:{}", report::number(f.tau_seconds), f.order))
+        .map(|f| match f {
+            FilterShape::Recursive { tau_seconds, order } => {
+                format!("{}:{order}", report::number(*tau_seconds))
+            }
+            FilterShape::Sampled { name, .. } => name.clone(),
+        })
         .collect();
     shapes.join(" ")
 }
 
-/// The bank that `--filter` or else `--bank` names; `None` when cross-validation over `folds` folds is to
-/// choose.
-pub(crate) fn chosen(bank: &str, filters: &[String], folds: u32) -> Result<Option<FilterBank>> {
-    if !filters.is_empty() || bank != "auto" {
-        return named(bank, filters, "auto or ").map(Some);
-    }
-    if folds == 0 {
-        return Err(Error::argument(
-            "--bank auto: expected --folds of at least 2 to choose by, got 0",
-        ));
-    }
-    Ok(None)
+/// Options that name a bank.
+#[derive(Args, Clone, Default)]
+pub(crate) struct FilterOptions {
+    /// One filter or basis; repeat for a bank. TAU:ORDER (t^n e^(-t/tau), tau in seconds),
+    /// boxcar:50ms, gauss:30ms (looks ahead: offline only), halfgauss:60ms, biexp:0.5ms:5ms,
+    /// cosine:8:10ms..800ms (raised cosines in log time) or file:NAME (time and value, or .npy).
+    /// @TIME behind a filter shifts it
+    #[arg(long = "filter", value_name = "FILTER", allow_hyphen_values = true)]
+    pub(crate) filters: Vec<String>,
+    /// Keep the gain of filters from files, which are scaled to a sum of one otherwise
+    #[arg(long, requires = "filters")]
+    pub(crate) keep_gain: bool,
 }
 
-/// The bank that `--filter` or else `--bank` names; `or` is what else the latter may be.
-pub(crate) fn named(bank: &str, filters: &[String], or: &str) -> Result<FilterBank> {
-    if !filters.is_empty() {
-        let filters: Result<Vec<Filter>> = filters.iter().map(|f| filter(f)).collect();
-        return FilterBank::new(filters?);
+impl FilterOptions {
+    /// The bank that `--filter` or else `--bank` names, on steps of `step_seconds`; `or` is what else the latter may
+    /// be.
+    pub(crate) fn named(&self, bank: &str, or: &str, step_seconds: f64) -> Result<FilterBank> {
+        if !self.filters.is_empty() {
+            return filters::bank(&self.filters, step_seconds, self.keep_gain);
+        }
+        let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
+        match Preset::named(bank) {
+            Some(preset) => preset.bank(),
+            None => Err(Error::argument(format!(
+                "--bank: expected {or}one of {}, got '{bank}'",
+                names.join(", ")
+            ))),
+        }
     }
-    let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
-    match Preset::named(bank) {
-        Some(preset) => preset.bank(),
-        None => Err(Error::argument(format!(
-            "--bank: expected {or}one of {}, got '{bank}'",
-            names.join(", ")
-        ))),
+
+    /// [`named`](Self::named); `None` when cross-validation over `folds` folds is to choose.
+    pub(crate) fn chosen(
+        &self,
+        bank: &str,
+        folds: u32,
+        step_seconds: f64,
+    ) -> Result<Option<FilterBank>> {
+        if !self.filters.is_empty() || bank != "auto" {
+            return self.named(bank, "auto or ", step_seconds).map(Some);
+        }
+        if folds == 0 {
+            return Err(Error::argument(
+                "--bank auto: expected --folds of at least 2 to choose by, got 0",
+            ));
+        }
+        Ok(None)
     }
 }
 
-fn filter(text: &str) -> Result<Filter> {
-    let parsed = text
-        .split_once(':')
-        .and_then(|(tau, order)| Some((parse::seconds(tau).ok()?, order.parse().ok()?)));
-    match parsed {
-        Some((tau_seconds, order)) => Ok(Filter { tau_seconds, order }),
-        None => Err(Error::argument(format!(
-            "--filter: expected TAU:ORDER such as 0.05:1, got '{text}'"
-        ))),
-    }
+/// Refuses filters of `bank` that look ahead, where `expected` says what would take them.
+pub(crate) fn refuse_ahead(bank: &FilterBank, expected: &str) -> Result<()> {
+    let Some(filter) = bank.sampled().iter().find(|filter| filter.ahead() > 0) else {
+        return Ok(());
+    };
+    let (name, ahead) = (filter.name(), filter.ahead() as f64 * filter.step_seconds());
+    Err(Error::argument(format!(
+        "--filter {name}: expected {expected}, got a filter that looks {ahead} s ahead; or shift it: --filter {name}@{ahead}s"
+    )))
 }
 
 pub(crate) fn low_pass(text: &str) -> Result<LowPass> {

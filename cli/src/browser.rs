@@ -1,8 +1,7 @@
 //! Opening a browser without putting the token into a list of processes.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -16,6 +15,8 @@ impl Door {
             Ok(door) => {
                 let opener = if cfg!(target_os = "macos") {
                     "open"
+                } else if cfg!(windows) {
+                    "explorer"
                 } else {
                     "xdg-open"
                 };
@@ -45,11 +46,12 @@ impl Door {
         let path = folder.join(format!("open-{}.html", std::process::id()));
         // A file of that name is somebody else's: it is not written into.
         let _ = fs::remove_file(&path);
-        let mut file: File = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        // Elsewhere the folder of temporary files is the user's own.
+        let mut file = options.open(&path)?;
         let door = Self(path);
         // The address is of this program's making: digits, letters and a few signs.
         writeln!(

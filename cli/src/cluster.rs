@@ -3,6 +3,7 @@
 use betz::team::Team;
 use betz::{Error, Result};
 
+use crate::commands::train::args::DecoderKind;
 use crate::commands::{mine, network, train};
 use crate::device;
 use crate::report;
@@ -34,7 +35,12 @@ const MEMORY: u64 = 1 << 30;
 ///
 /// # Errors
 /// As the command's, and the team's.
-pub fn train(team: &dyn Team, args: &Train) -> Result<()> {
+pub fn train(team: &dyn Team, mut args: Train) -> Result<()> {
+    // A team trains linear decoders in chunks, as with `--memory`.
+    if args.decoder == DecoderKind::Auto {
+        args.decoder = DecoderKind::Linear;
+    }
+    let args = &args;
     let device = device::open(&of_rank(team, &args.common.device)?)?;
     train::long::run(team, args, &device, args.memory.unwrap_or(MEMORY))
 }

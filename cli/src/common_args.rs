@@ -2,9 +2,46 @@
 
 use betz::model::WeightPrecision;
 use betz::team::Shard;
+#[cfg(feature = "rig")]
+use betz_formats::nwb::Subject;
 use clap::{Args, ValueEnum};
 
 use crate::parse::seconds;
+
+/// Subject of an NWB file.
+#[cfg(feature = "rig")]
+#[derive(Args, Clone)]
+pub(crate) struct SubjectArgs {
+    /// Identifier of the subject [default: that of the input, else unknown]
+    #[arg(long = "subject", value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Species of the subject in Latin, such as "Macaca mulatta"
+    #[arg(long, value_name = "NAME")]
+    pub(crate) species: Option<String>,
+    /// Sex of the subject: M, F, O (other) or U (unknown)
+    #[arg(long, value_parser = ["M", "F", "O", "U"])]
+    pub(crate) sex: Option<String>,
+    /// Age of the subject as an ISO 8601 duration such as P8Y, or a range such as P8Y/P9Y
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) age: Option<String>,
+}
+
+#[cfg(feature = "rig")]
+impl SubjectArgs {
+    /// Sets what was given.
+    pub(crate) fn set(&self, subject: &mut Subject) {
+        for (given, field) in [
+            (&self.id, &mut subject.id),
+            (&self.species, &mut subject.species),
+            (&self.sex, &mut subject.sex),
+            (&self.age, &mut subject.age),
+        ] {
+            if let Some(given) = given {
+                field.clone_from(given);
+            }
+        }
+    }
+}
 
 /// Options of every command.
 #[derive(Args, Clone)]
@@ -65,21 +102,31 @@ pub(crate) struct Behaviors {
     /// for several; none: nothing [default: invalid_times, if present]
     #[arg(long = "mask-table", value_name = "TABLE")]
     pub(crate) mask_tables: Vec<String>,
+    /// Behaviour output that is an angle in radians or degrees, by name: decode its cosine and sine;
+    /// repeat for several
+    #[arg(long = "angle", value_name = "NAME")]
+    pub(crate) angles: Vec<String>,
 }
 
 impl Behaviors {
     /// Refuses names for a recording that is read in chunks.
     pub(crate) fn none_in_stretches(&self) -> betz::Result<()> {
+        self.none("--memory reads .npz, whose series and tables have no names")
+    }
+
+    /// Refuses names where a recording has none, for the reason `why`.
+    pub(crate) fn none(&self, why: &str) -> betz::Result<()> {
         let given = [
             ("--behavior", &self.names),
             ("--trial-table", &self.trial_tables),
             ("--within", &self.within_tables),
             ("--mask-table", &self.mask_tables),
+            ("--angle", &self.angles),
         ];
         for (option, names) in given {
             if let Some(name) = names.first() {
                 return Err(betz::Error::argument(format!(
-                    "{option} {name}: expected none with --memory, which reads .npz, whose series and tables have no names"
+                    "{option} {name}: expected none, because {why}"
                 )));
             }
         }

@@ -2,15 +2,14 @@
 
 use std::borrow::Cow;
 use std::io::Write;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use betz::model::Decoder;
 use betz::recording::{
     AlignOptions, AlignReport, Dataset, OutputInfo, Recording, SpikeForm, invented_channel_names,
 };
-use betz::{Error, Result};
-use betz_interop::{ReadOptions, Report};
+use betz::{Error, Result, memory};
+use betz_formats::{ReadOptions, Report};
 
 use crate::common_args::{Behaviors, Part};
 use crate::files::Kind;
@@ -36,13 +35,25 @@ pub(crate) fn read_again(path: &Path, behavior: &Behaviors) -> Result<(Recording
         trials: behavior.trial_tables.clone(),
         within: behavior.within_tables.clone(),
         mask: behavior.mask_tables.clone(),
+        angles: behavior.angles.clone(),
         ..ReadOptions::default()
     };
-    betz_interop::read_recording(path, &options)
+    betz_formats::read_recording(path, &options)
+}
+
+#[cfg(unix)]
+fn is_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    path.metadata().is_ok_and(|m| m.file_type().is_fifo())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &Path) -> bool {
+    false
 }
 
 fn opened(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
-    if path.metadata().is_ok_and(|m| m.file_type().is_fifo()) {
+    if is_pipe(path) {
         report::note(&format!(
             "{}: a pipe: reading until its writer closes it",
             path.display()
@@ -50,10 +61,10 @@ fn opened(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
     }
     let (recording, read) = read_again(path, behavior)?;
     for note in &read.notes {
-        report::note(&format!("{}: {note}", path.display()));
+        report::remark(format!("{}: {note}", path.display()));
     }
     if !read.other_series.is_empty() {
-        report::note(&format!(
+        report::remark(format!(
             "{}: not taken as behaviour (--behavior NAME does): {}",
             path.display(),
             read.other_series.join(", ")
@@ -111,22 +122,29 @@ pub(crate) fn aligned_dataset(
     step: f64,
     part: &Part,
 ) -> Result<(Dataset, AlignReport)> {
-    let (dataset, report) = aligned(recording, step, part)?;
+    let (dataset, report) = aligned(Cow::Owned(recording), step, part)?;
     tell_aligned(&report);
     Ok((dataset, report))
 }
 
-/// [`aligned_dataset`] without notes.
+/// [`aligned_dataset`] without notes. A borrowed recording is copied if `part` chooses segments.
 pub(crate) fn aligned(
-    mut recording: Recording,
+    mut recording: Cow<'_, Recording>,
     step: f64,
     part: &Part,
 ) -> Result<(Dataset, AlignReport)> {
     if let Some(list) = &part.segments {
         let wanted = parse::ranges("--segments", list, recording.segments.len())?;
-        recording.segments = wanted.iter().map(|&i| recording.segments[i]).collect();
+        if let Cow::Borrowed(recording) = &recording {
+            let spikes = recording.spikes.len() as u128 * 16;
+            let names = memory::of_names(&recording.channel_names);
+            memory::plan("a copy of the recording", spikes + names)?;
+        }
+        let segments = wanted.iter().map(|&i| recording.segments[i]).collect();
+        recording.to_mut().segments = segments;
     }
     check_gap(part)?;
+    check_gap_against(part, &recording)?;
     let options = AlignOptions {
         step_seconds: step,
         max_gap_seconds: part.max_gap,
@@ -161,6 +179,25 @@ pub(crate) fn check_gap(part: &Part) -> Result<()> {
     match part.max_gap {
         Some(gap) if gap.is_nan() || gap <= 0.0 => Err(Error::argument(format!(
             "--max-gap: expected a number of seconds above 0, or inf, got {gap}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Part of a sample interval that a longest gap may fall short of it.
+const SHORT_GAP: f64 = 0.999;
+
+/// Refuses a longest gap that is shorter than the usual interval between samples: nothing would be left but single steps.
+fn check_gap_against(part: &Part, recording: &Recording) -> Result<()> {
+    if recording.behavior.is_none() {
+        return Ok(());
+    }
+    let interval = recording.behavior_interval();
+    let interval = interval.unwrap_or(recording.tick_seconds);
+    match part.max_gap {
+        Some(gap) if gap < SHORT_GAP * interval => Err(Error::argument(format!(
+            "--max-gap: expected at least {} s, the interval between samples of behaviour, got {gap} s, which ends a segment at every sample",
+            report::number(interval)
         ))),
         _ => Ok(()),
     }

@@ -1,12 +1,13 @@
 //! Files that a command reads and writes, checked in one place before it does anything.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use betz::file::FilePlan;
 use betz::hash::Fnv1a;
+#[cfg(feature = "lab")]
+use betz::network::file::NetworkFile;
 use betz::recording::Recording;
 use betz::{Error, Result};
 
@@ -61,6 +62,9 @@ pub(crate) enum Kind {
     Chains,
     /// A graph as DOT or GraphML.
     Graph,
+    /// A matrix as `.npy`, which nothing tells from others.
+    #[cfg(feature = "lab")]
+    Matrix,
     /// A picture as SVG, PNG or PDF.
     Picture,
     /// Weights of a model as `.npz`.
@@ -103,6 +107,8 @@ impl Kind {
             Self::Safetensors => &["safetensors"],
             Self::Nwb => &["nwb"],
             Self::Png => &["png"],
+            #[cfg(feature = "lab")]
+            Self::Matrix => &["npy"],
             Self::Network => &["npz", "zarr"],
             Self::Recorded
             | Self::Simulated
@@ -151,8 +157,13 @@ impl Kind {
                 !start.is_empty() && start.iter().all(|b| b" \n0123456789".contains(b))
             }
             Self::SpikingSpec => begins("{\n  \"step_ms\":"),
-            Self::Nwb => betz_interop::nwb::is_own(path),
+            #[cfg(feature = "rig")]
+            Self::Nwb => betz_formats::nwb::is_own(path),
+            #[cfg(not(feature = "rig"))]
+            Self::Nwb => false,
             Self::Connections | Self::Recorded => false,
+            #[cfg(feature = "lab")]
+            Self::Matrix => false,
             Self::Map => meta_begins(path, "{\"map_of\": "),
             Self::Png => String::from_utf8_lossy(&start).contains(DRAWN_BY),
             Self::Sorter => begins("BETZSORT"),
@@ -276,8 +287,12 @@ impl Files {
             )));
         }
         if ending.eq_ignore_ascii_case("zarr") && path.is_dir() {
+            #[cfg(feature = "lab")]
+            if matches!(kind, Kind::Network) && NetworkFile::is_one(path) {
+                return Ok(());
+            }
             return Err(Error::argument(format!(
-                "{option}: expected a folder that is not there yet, got {}, which is; remove it, or give another name (--force replaces files only)",
+                "{option}: expected an earlier network or no folder, got {}, a folder of something else; give another name (--force replaces files only)",
                 path.display()
             )));
         }
@@ -301,7 +316,10 @@ impl Files {
 
 /// True if `path` leads to this process's standard output, and is read there: what
 /// goes to a device (`/dev/null`, a terminal) is no file that a report could spoil.
+#[cfg(unix)]
 fn is_standard_output(path: &Path) -> bool {
+    use std::fs::Metadata;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let same =
         |a: Metadata, b: Metadata| (a.dev(), a.ino(), a.rdev()) == (b.dev(), b.ino(), b.rdev());
     match (path.metadata(), Path::new("/dev/fd/1").metadata()) {
@@ -310,6 +328,11 @@ fn is_standard_output(path: &Path) -> bool {
         }
         _ => false,
     }
+}
+
+#[cfg(not(unix))]
+fn is_standard_output(_: &Path) -> bool {
+    false
 }
 
 /// Refuses a pipe or a device, which can be read once and from its beginning alone.

@@ -5,11 +5,19 @@
 //! Results go to standard output (`--json`: one object), progress and notes to standard error.
 //! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a session's limit crossed, 130 interrupted.
 
+// Helpers of several floors stand in one place; a build with fewer floors does not call them all.
+#![cfg_attr(
+    not(all(feature = "lab", feature = "page", feature = "rig")),
+    allow(dead_code, unreachable_pub)
+)]
+
 mod args;
 mod bank;
+#[cfg(feature = "page")]
 mod browser;
 mod chart;
 mod chunks;
+#[cfg(feature = "lab")]
 pub mod cluster;
 mod commands;
 mod common_args;
@@ -17,20 +25,23 @@ mod data;
 mod decoded;
 mod device;
 mod files;
+mod front_end;
 mod labels;
+#[cfg(feature = "page")]
 mod page;
 mod parse;
 mod picture;
 mod rates;
 mod replay;
 mod report;
+#[cfg(feature = "rig")]
 mod session;
+mod step;
+#[cfg(feature = "rig")]
 mod unlike;
 mod usage;
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 
@@ -64,12 +75,18 @@ fn begin() {
 
 /// Makes a write beyond the limit of a file's size (`ulimit -f`) an error of that write: without a handler the system
 /// ends the process, without a word and with its temporary file left behind.
+#[cfg(unix)]
 fn survive_file_limit() {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
     let heard = Arc::new(AtomicBool::new(false));
     if let Err(e) = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, heard) {
         eprintln!("betz: a file-size limit will end this command without a message: {e}");
     }
 }
+
+#[cfg(not(unix))]
+fn survive_file_limit() {}
 
 /// 2 for wrong usage, 130 for an interrupt, 1 for every other failure.
 fn exit_code(error: &betz::Error) -> u8 {

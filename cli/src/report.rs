@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use betz::model::{Decoder, OutputScore};
@@ -126,7 +126,35 @@ pub(crate) fn tell(outcome: &impl Outcome, as_json: bool) -> Result<()> {
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<()> {
     let text = serde_json::to_string(value)
         .map_err(|e| Error::new(ErrorKind::Internal, format!("writing JSON: {e}")))?;
-    write_line(&text)
+    write_line(&with_remarks(text))
+}
+
+/// Remarks on the files that were read, for `--json`.
+static REMARKS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Says `text` on standard error, and repeats it in the JSON object, under `notes`.
+pub(crate) fn remark(text: String) {
+    note(&text);
+    let mut remarks = REMARKS.lock().unwrap_or_else(PoisonError::into_inner);
+    // A file that is read twice is remarked on once.
+    if !remarks.contains(&text) {
+        remarks.push(text);
+    }
+}
+
+/// The JSON object `text` with the remarks so far.
+fn with_remarks(text: String) -> String {
+    let remarks = REMARKS.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(open) = text.strip_suffix('}') else {
+        return text;
+    };
+    if remarks.is_empty() || open.len() < 2 || open.contains("\"notes\":") {
+        return text;
+    }
+    match serde_json::to_string(&*remarks) {
+        Ok(list) => format!("{open},\"notes\":{list}}}"),
+        Err(_) => text,
+    }
 }
 
 /// True if a result file goes to standard output, so that reports go to standard error.

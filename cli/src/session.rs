@@ -7,9 +7,9 @@ use betz::model::Decoder;
 use betz::recording::Dataset;
 use betz::stream::Session;
 use betz::{Error, ErrorKind, Progress, Result};
-use betz_interop::rig::Rig;
 use betz_live::plan::Span;
 use betz_live::{FrontEnd, Live, Plan};
+use betz_rigs::rig::Rig;
 
 use crate::report::Bar;
 

@@ -1,6 +1,6 @@
 /* A whole session in a C program: it pushes the rows of its own rig and prints every output.
  *
- *     cc live.c $(pkg-config --cflags --libs betz_live) -o live && ./live session.toml 12
+ *     cc live.c $(pkg-config --cflags --libs betz) -o live && ./live session.toml 12
  *
  * The plan's source has from = "push" and sends = "steps": each row has the counts of a step, for as many channels as the
  * second argument says. */

@@ -3,10 +3,10 @@
  *   watch MODEL [SECONDS]
  *
  * Prints the address to open in a browser, steps in real time for so long (600 s), and says how many pages watched.
- * Link libbetz_page in libbetz's place:
+ * The library needs the part "page":
  *
- *   scripts/install.sh --prefix ~/betz --with-page
- *   cc watch.c $(PKG_CONFIG_PATH=~/betz/lib/pkgconfig pkg-config --cflags --libs betz_page) -o watch
+ *   scripts/install.sh --prefix ~/betz --parts training,page
+ *   cc watch.c $(PKG_CONFIG_PATH=~/betz/lib/pkgconfig pkg-config --cflags --libs betz) -o watch
  */
 #define _POSIX_C_SOURCE 200809L
 #include <betz_page.h>

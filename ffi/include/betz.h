@@ -811,14 +811,14 @@ typedef struct betz_train_config {
     size_t retain_bytes;
     /**
      * Kinds of decoders to choose from, separated by commas: "linear", "lift", "experts", "kalman", "refit",
-     * "place" and "recurrent"; or "auto" for linear, lift and experts. Another kind than the linear one is chosen
+     * "place" and "recurrent"; or "auto" for a blend of linear, lift, experts and recurrent. Another kind than the linear one is chosen
      * if it is alone in the list, or if it decodes better in cross-validation by more than its uncertainty. Alone,
      * "classes" trains a classifier: the behaviour is one column of labels, whole numbers from 0 and -1 for none.
      * The classes are the numbers that occur, ascending, and the model has one output per class, its probability
      * (`betz_session_classes`, `betz_session_events`). "lda" trains the same by linear discriminant
      * analysis: of `folds` parts of the labelled steps, all but the last are summed, and the last one calibrates. All but
      * "linear" need `folds` of at least 2, and a library with the feature "kinds" (`betz_has_feature`,
-     * `scripts/install.sh --with-kinds`): other libraries refuse them (`BETZ_ERROR_INVALID_ARGUMENT`). NULL (default):
+     * `scripts/install.sh --parts training,kinds`): other libraries refuse them (`BETZ_ERROR_INVALID_ARGUMENT`). NULL (default):
      * "linear", which every library that trains has.
      */
     const char *decoder;
@@ -827,7 +827,7 @@ typedef struct betz_train_config {
      */
     uint64_t seed;
     /**
-     * 1: also estimate the variance of every output (`betz_session_variances`), if a lift or experts are chosen.
+     * 1: also estimate the variance of every output (`betz_session_variances`), if a lift, experts or a blend of these is chosen.
      * 0 (default): do not.
      */
     uint32_t variance;
@@ -2028,7 +2028,8 @@ const char *betz_version_full(void);
 /**
  * Returns 1 if the library has the feature `name`; 0 if it does not, if it does not know the name, and for NULL.
  *
- * Features: "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "cuda"
+ * Features: "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "live"
+ * (`betz_live.h`), "page" (`betz_page.h`), "cuda"
  * (training on devices, loaded at run time), "kinds" (`betz_train_config.decoder`), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
  * (`betz_set_allocator`). A program cannot link with functions of this header that the library lacks: call this
  * function before `dlsym`.
@@ -3245,8 +3246,9 @@ betz_status betz_trainer_config_default(struct betz_trainer_config *config,
  *
  * `betz_trainer_apply` gives the trainer's models to the session. As an alternative, take them with
  * `betz_trainer_take` and swap them in with `betz_session_swap_model`. The trainer assumes that the session runs them.
- * The caller frees the trainer with `betz_trainer_close`; the session may be closed first. Steps that the session
- * sends to a closed trainer are lost.
+ * The caller frees the trainer with `betz_trainer_close`, which also leaves its place among the session's listeners to
+ * another; the session may be closed first. The trainer learns and solves on threads of its own, which have the
+ * configured priority and processors and end with it.
  *
  * Memory: this call allocates the queue and the statistics. Before each trial and each candidate the trainer's thread
  * checks that there is enough memory. If not, it drops the trial (`dropped_memory`) or the candidate (`unsolved`) and
@@ -3307,7 +3309,8 @@ betz_status betz_trainer_take(const struct betz_trainer *trainer,
                               struct betz_model **out);
 
 /**
- * Gives the model that `betz_trainer_take` would return to `session`, for which the trainer was opened. Writes 1 to
+ * Gives the model that `betz_trainer_take` would return to `session`, for which the trainer was opened; refuses any
+ * other session with `BETZ_ERROR_INVALID_ARGUMENT`. Writes 1 to
  * `*applied` (which may be NULL) if there was one, else 0. A model that took over is warmed up with the spikes that
  * the trainer remembers, and runs in parallel with the previous one for a fifth of the time of
  * `betz_session_swap_model`. If the trainer remembers no spikes, it runs in parallel for the whole of that time,
@@ -3436,8 +3439,9 @@ void betz_trainer_close(struct betz_trainer *trainer);
  * not match the session's. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for a window of at most 20 steps, and for
  * a session that has eight listeners already.
  *
- * The caller frees the comparison with `betz_unlike_close`; the session may be closed first. Steps that the
- * session sends to a closed comparison are lost.
+ * The caller frees the comparison with `betz_unlike_close`, which also leaves its place among the session's
+ * listeners to another; the session may be closed first. All work is done on threads with the process's plain
+ * scheduling, whatever the caller's priority and processor; they end with the comparison.
  *
  * Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
  *
@@ -3670,7 +3674,8 @@ BETZ_API void betz_watch_list_free(struct betz_watch_list *list);
  * Fails with `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and the miner has at least
  * the model's channels. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has a miner already, if
  * another source feeds the miner, or if four requests still wait for the session because it does not step.
- * Session and miner may be closed in any order: a miner whose session is closed can be fed again.
+ * Session and miner may be closed in any order: a miner whose session is closed can be fed again, and closing a miner
+ * detaches it.
  *
  * Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
  * Realtime-safe: no. Allocates: yes.
@@ -3845,7 +3850,8 @@ void betz_network_close(struct betz_network *network);
  * Fails with `BETZ_ERROR_MISMATCH` unless the network's tick is the model's step and the network has at least
  * the model's channels. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has a network already, if
  * another source feeds the network, or if four requests still wait for the session because it does not step.
- * Session and network may be closed in any order: a network whose session is closed can be fed again.
+ * Session and network may be closed in any order: a network whose session is closed can be fed again, and closing a
+ * network detaches it.
  *
  * Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
  * Realtime-safe: no. Allocates: yes.

@@ -15,7 +15,13 @@
 //   if (betz::session::try_open(model, betz::session_config(), session) != BETZ_OK) { ... }
 //   if (session.try_step_counts(counts, out) != BETZ_OK) { ... }
 //
-// The throwing forms do not exist with -fno-exceptions.
+// The throwing forms do not exist with -fno-exceptions. In C++23 every try_ form with a result also gives a std::expected:
+//
+//   auto model = betz::expect<betz::model>(
+//       [](betz::model &out) { return betz::model::try_load("arm.betz", out); });
+//   if (!model) { /* model.error().status, model.error().message */ }
+//
+// betz_live.hpp and betz_page.hpp wrap the parts "live" and "page" in the same way.
 //
 // Real time: step, push and mark throw only when the call is refused, but a thrown exception allocates. Call
 // the try_ form if even that must not happen.
@@ -42,6 +48,18 @@
 
 #if BETZ_EXCEPTIONS
 #include <stdexcept>
+#endif
+
+#if defined(__has_include)
+#if __has_include(<version>)
+#include <version>
+#endif
+#endif
+#if defined(__cpp_lib_span)
+#include <span>
+#endif
+#if defined(__cpp_lib_expected)
+#include <expected>
 #endif
 
 namespace betz {
@@ -77,6 +95,50 @@ inline void check(betz_status status) {
 }
 #endif
 
+#if defined(__cpp_lib_expected)
+// Reason for a refused call, with this thread's message.
+struct failure {
+    betz_status status;
+    std::string message;
+};
+
+// The result that `call` writes to its argument, or the reason why it has none.
+template <typename T, typename Call> [[nodiscard]] std::expected<T, failure> expect(Call &&call) {
+    T out{};
+    const betz_status status = call(out);
+    if (status == BETZ_OK) {
+        return out;
+    }
+    return std::unexpected(failure{status, last_error()});
+}
+#endif
+
+// The version of the library that runs, such as "0.1.0"; `full` also names build and parts.
+inline const char *version() noexcept { return betz_version(); }
+inline const char *version_full() noexcept { return betz_version_full(); }
+
+// ABI version of the library that runs; compare it with BETZ_ABI_VERSION.
+inline std::uint32_t abi_version() noexcept { return betz_abi_version(); }
+
+// True if the library has the part or feature `name`.
+inline bool has_feature(const char *name) noexcept { return betz_has_feature(name) != 0; }
+
+inline const char *status_string(betz_status status) noexcept { return betz_status_string(status); }
+
+// Makes Betz allocate with these functions, before any other call.
+[[nodiscard]] inline betz_status try_set_allocator(const betz_allocator &allocator) noexcept {
+    return betz_set_allocator(&allocator);
+}
+
+// Receives reports of failures and panics.
+[[nodiscard]] inline betz_status try_set_log(const betz_log &log) noexcept {
+    return betz_set_log(&log);
+}
+
+#if defined(__cpp_lib_span)
+// A view of contiguous elements: std::span.
+template <typename T> using span = std::span<T>;
+#else
 // A view of contiguous elements, like C++20's std::span: made from a pointer and a length, or from anything
 // with data() and size(). Does not own its elements.
 template <typename T> class span {
@@ -102,6 +164,7 @@ private:
     T *data_ = nullptr;
     std::size_t size_ = 0;
 };
+#endif
 
 namespace detail {
 struct deleter {
@@ -112,6 +175,8 @@ struct deleter {
     void operator()(betz_watch_list *list) const noexcept { betz_watch_list_free(list); }
     void operator()(betz_network *network) const noexcept { betz_network_close(network); }
     void operator()(betz_trainer *trainer) const noexcept { betz_trainer_close(trainer); }
+    void operator()(betz_unlike *unlike) const noexcept { betz_unlike_close(unlike); }
+    void operator()(betz_sorter *sorter) const noexcept { betz_sorter_close(sorter); }
 };
 } // namespace detail
 
@@ -194,6 +259,10 @@ public:
         return betz_model_score(get(), output, &out, sizeof out);
     }
 
+    [[nodiscard]] betz_status try_fingerprint(std::uint64_t &out) const noexcept {
+        return betz_model_fingerprint(get(), &out);
+    }
+
 #if BETZ_EXCEPTIONS
     [[nodiscard]] static model load(const std::string &path) {
         betz_model *handle = nullptr;
@@ -228,7 +297,25 @@ public:
         return model(handle);
     }
 
+    // Features of any sign (steps, channels) and behaviour (steps, outputs), both row-major.
+    [[nodiscard]] static model train_values(const betz_train_config &config, span<const float> values,
+                              span<const float> behavior, std::size_t outputs) {
+        const std::size_t steps = rows(behavior.size(), outputs);
+        if (rows(values.size(), config.channels) != steps) {
+            throw error(BETZ_ERROR_MISMATCH, "values and behavior: expected as many steps in both");
+        }
+        betz_model *handle = nullptr;
+        check(betz_train_values(&config, values.data(), behavior.data(), steps, outputs, &handle));
+        return model(handle);
+    }
+
     void save(const std::string &path) const { check(betz_model_save(get(), path.c_str())); }
+
+    [[nodiscard]] std::uint64_t fingerprint() const {
+        std::uint64_t out = 0;
+        check(try_fingerprint(out));
+        return out;
+    }
 
     [[nodiscard]] std::vector<std::uint8_t> save_bytes() const {
         std::size_t len = 0;
@@ -244,11 +331,16 @@ public:
     std::uint32_t outputs() const noexcept { return betz_model_outputs(get()); }
     double step_seconds() const noexcept { return betz_model_step_seconds(get()); }
     std::int64_t delay_steps() const noexcept { return betz_model_delay_steps(get()); }
+    // Kind of the decoder: "linear", "classes", ...
+    const char *kind() const noexcept { return betz_model_kind(get()); }
+    // Number of classes; 0 for a model without.
+    std::uint32_t classes() const noexcept { return betz_model_classes(get()); }
     bool channel_used(std::uint32_t c) const noexcept { return betz_model_channel_used(get(), c) != 0; }
 #if BETZ_EXCEPTIONS
     std::string channel_name(std::uint32_t c) const { return text(betz_model_channel_name(get(), c)); }
     std::string output_name(std::uint32_t o) const { return text(betz_model_output_name(get(), o)); }
     std::string output_unit(std::uint32_t o) const { return text(betz_model_output_unit(get(), o)); }
+    std::string class_name(std::uint32_t c) const { return text(betz_model_class_name(get(), c)); }
 
     [[nodiscard]] betz_score score(std::uint32_t output) const {
         betz_score score;
@@ -385,7 +477,99 @@ public:
                                         out.size());
     }
 
+    // Counts of 8 bits.
+    [[nodiscard]] betz_status try_step_counts(span<const std::uint8_t> counts,
+                                              span<float> out) noexcept {
+        return betz_session_step_counts_u8(get(), counts.data(), counts.size(), out.data(), out.size());
+    }
+
+    // Counts that need not be whole.
+    [[nodiscard]] betz_status try_step_counts(span<const float> counts, span<float> out) noexcept {
+        return betz_session_step_counts_f32(get(), counts.data(), counts.size(), out.data(), out.size());
+    }
+
+    // Features of any sign.
+    [[nodiscard]] betz_status try_step_values(span<const float> values, span<float> out) noexcept {
+        return betz_session_step_values(get(), values.data(), values.size(), out.data(), out.size());
+    }
+
+    // A step without data.
+    [[nodiscard]] betz_status try_step_stale(span<float> out) noexcept {
+        return betz_session_step_stale(get(), out.data(), out.size());
+    }
+
+    // Silent ticks at once.
+    [[nodiscard]] betz_status try_skip(std::uint64_t ticks) noexcept {
+        return betz_session_skip(get(), ticks);
+    }
+
     [[nodiscard]] betz_status try_reset() noexcept { return betz_session_reset(get()); }
+
+    // BETZ_STEP_* flags of the last step.
+    std::uint32_t status() const noexcept { return betz_session_status(get()); }
+
+    [[nodiscard]] betz_status try_health(betz_health &out) const noexcept {
+        return betz_session_health(get(), &out, sizeof out);
+    }
+
+    [[nodiscard]] betz_status try_estimate_time(betz_estimate_time &out) const noexcept {
+        return betz_session_estimate_time(get(), &out, sizeof out);
+    }
+
+    [[nodiscard]] betz_status try_class_count(std::size_t &out) const noexcept {
+        return betz_session_class_count(get(), &out);
+    }
+
+    // Probabilities of the classes at the last step.
+    [[nodiscard]] betz_status try_classes(span<float> out) const noexcept {
+        return betz_session_classes(get(), out.data(), out.size());
+    }
+
+    // Takes the oldest events, at most as many as fit; `count`: their number.
+    [[nodiscard]] betz_status try_events(span<betz_event> out, std::size_t &count) noexcept {
+        return betz_session_events(get(), out.data(), out.size(), &count);
+    }
+
+    // One bound per output in each list; none for empty lists.
+    [[nodiscard]] betz_status try_set_clamp(span<const float> low, span<const float> high) noexcept {
+        if (low.size() != high.size()) return BETZ_ERROR_MISMATCH;
+        return betz_session_set_clamp(get(), low.data(), high.data(), low.size());
+    }
+
+    // One flag per channel, 0 leaves it out; none for an empty list.
+    [[nodiscard]] betz_status try_set_mask(span<const std::uint8_t> mask) noexcept {
+        return betz_session_set_mask(get(), nullptr, mask.data(), mask.size());
+    }
+
+    [[nodiscard]] betz_status try_swap_progress(betz_swap_progress &out) const noexcept {
+        return betz_session_swap_progress(get(), &out, sizeof out);
+    }
+
+    // Requests a checkpoint at one of the next steps, from any thread; try_take_checkpoint fetches it.
+    [[nodiscard]] betz_status try_request_checkpoint() noexcept {
+        return betz_session_request_checkpoint(get());
+    }
+
+    // `len`: length of the requested checkpoint; with an empty `out` only that.
+    [[nodiscard]] betz_status try_take_checkpoint(span<std::uint8_t> out, std::size_t &len) noexcept {
+        return betz_session_take_checkpoint(get(), out.data(), out.size(), &len);
+    }
+
+    // Bytes that try_open_in needs.
+    [[nodiscard]] static betz_status try_size(const model &model, const betz_session_config &config,
+                                              std::size_t &out) noexcept {
+        return betz_session_size(model.get(), &config, &out);
+    }
+
+    // Opens a session in the caller's memory, aligned to 4,096 bytes, which outlives the session.
+    [[nodiscard]] static betz_status try_open_in(const model &model,
+                                                 const betz_session_config &config, void *block,
+                                                 std::size_t size, session &out) noexcept {
+        betz_session *handle = nullptr;
+        const betz_status status = betz_session_open_in(model.get(), &config, block, size, &handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
 
     // Brings a step's code and data into the caches and changes nothing.
     [[nodiscard]] betz_status try_warm() noexcept { return betz_session_warm(get()); }
@@ -425,8 +609,71 @@ public:
         check(try_step_counts(counts, out));
     }
 
+    void step_counts(span<const std::uint8_t> counts, span<float> out) {
+        check(try_step_counts(counts, out));
+    }
+
+    void step_counts(span<const float> counts, span<float> out) { check(try_step_counts(counts, out)); }
+    void step_values(span<const float> values, span<float> out) { check(try_step_values(values, out)); }
+    void step_stale(span<float> out) { check(try_step_stale(out)); }
+    void skip(std::uint64_t ticks) { check(try_skip(ticks)); }
+
     void step_spikes(span<const std::uint32_t> channels, span<float> out) {
         check(try_step_spikes(channels, out));
+    }
+
+    [[nodiscard]] betz_health health() const {
+        betz_health health;
+        check(try_health(health));
+        return health;
+    }
+
+    [[nodiscard]] betz_estimate_time estimate_time() const {
+        betz_estimate_time time;
+        check(try_estimate_time(time));
+        return time;
+    }
+
+    // Probabilities of the classes at the last step.
+    [[nodiscard]] std::vector<float> classes() const {
+        std::size_t count = 0;
+        check(try_class_count(count));
+        std::vector<float> out(count);
+        check(try_classes(out));
+        return out;
+    }
+
+    // Takes all events since the last call.
+    [[nodiscard]] std::vector<betz_event> events() {
+        std::vector<betz_event> all;
+        betz_event some[16];
+        std::size_t count = 0;
+        do {
+            check(try_events(some, count));
+            all.insert(all.end(), some, some + count);
+        } while (count > 0);
+        return all;
+    }
+
+    void set_clamp(span<const float> low, span<const float> high) { check(try_set_clamp(low, high)); }
+    void set_mask(span<const std::uint8_t> mask) { check(try_set_mask(mask)); }
+
+    [[nodiscard]] betz_swap_progress swap_progress() const {
+        betz_swap_progress progress;
+        check(try_swap_progress(progress));
+        return progress;
+    }
+
+    void request_checkpoint() { check(try_request_checkpoint()); }
+
+    // The requested checkpoint; fails until the session has made it.
+    [[nodiscard]] std::vector<std::uint8_t> take_checkpoint() {
+        std::size_t len = 0;
+        check(try_take_checkpoint(span<std::uint8_t>(), len));
+        std::vector<std::uint8_t> bytes(len);
+        check(try_take_checkpoint(bytes, len));
+        bytes.resize(len);
+        return bytes;
     }
 
     void reset() { check(try_reset()); }
@@ -488,6 +735,14 @@ private:
     std::unique_ptr<betz_session, detail::deleter> handle_;
 };
 
+// betz_queue_config with its defaults.
+struct queue_config : betz_queue_config {
+    queue_config() noexcept : betz_queue_config() {
+        // Cannot fail: the struct has the right size.
+        static_cast<void>(betz_queue_config_default(this, sizeof(betz_queue_config)) == BETZ_OK);
+    }
+};
+
 // Spikes from an acquisition thread (push, mark) to the thread that steps (all other calls).
 class queue {
 public:
@@ -500,6 +755,38 @@ public:
         const betz_status status = betz_queue_open(capacity, late_spikes, &handle);
         if (status == BETZ_OK) out.handle_.reset(handle);
         return status;
+    }
+
+    [[nodiscard]] static betz_status try_open(const betz_queue_config &config, queue &out) noexcept {
+        betz_queue *handle = nullptr;
+        const betz_status status = betz_queue_open_with(&config, &handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
+
+    // Sets the sample at which a tick begins, and the samples per tick.
+    [[nodiscard]] betz_status try_set_clock(std::int64_t sample, std::int64_t tick,
+                                            double samples_per_tick) noexcept {
+        return betz_queue_set_clock(get(), sample, tick, samples_per_tick);
+    }
+
+    [[nodiscard]] betz_status try_push(span<const betz_sampled_spike> spikes,
+                                       std::size_t &pushed) noexcept {
+        return betz_queue_push_samples(get(), spikes.data(), spikes.size(), &pushed);
+    }
+
+    [[nodiscard]] betz_status try_mark_sample(std::int64_t sample) noexcept {
+        return betz_queue_mark_sample(get(), sample);
+    }
+
+    // Continues at another tick, if the ticks jump.
+    [[nodiscard]] betz_status try_resync(session &session, std::int64_t tick, betz_resync how) noexcept {
+        return betz_queue_resync(get(), session.get(), tick, how);
+    }
+
+    // `cleared`: number of spikes that were thrown away.
+    [[nodiscard]] betz_status try_clear(std::size_t &cleared) noexcept {
+        return betz_queue_clear(get(), &cleared);
     }
 
     // `pushed`: number of spikes that entered the queue; the remaining ones are dropped and counted.
@@ -531,6 +818,31 @@ public:
 #if BETZ_EXCEPTIONS
     explicit queue(std::size_t capacity, betz_late_spikes late_spikes = BETZ_LATE_SPIKES_TAKE) {
         check(try_open(capacity, late_spikes, *this));
+    }
+
+    explicit queue(const betz_queue_config &config) { check(try_open(config, *this)); }
+
+    void set_clock(std::int64_t sample, std::int64_t tick, double samples_per_tick) {
+        check(try_set_clock(sample, tick, samples_per_tick));
+    }
+
+    std::size_t push(span<const betz_sampled_spike> spikes) {
+        std::size_t pushed = 0;
+        check(try_push(spikes, pushed));
+        return pushed;
+    }
+
+    void mark_sample(std::int64_t sample) { check(try_mark_sample(sample)); }
+
+    void resync(session &session, std::int64_t tick, betz_resync how) {
+        check(try_resync(session, tick, how));
+    }
+
+    // Returns the number of spikes that were thrown away.
+    std::size_t clear() {
+        std::size_t cleared = 0;
+        check(try_clear(cleared));
+        return cleared;
     }
 
     // Returns the number of spikes that entered the queue; the remaining ones are dropped and counted.
@@ -957,6 +1269,20 @@ public:
         return status;
     }
 
+    // The newest model since the last call; an empty object if there is none.
+    [[nodiscard]] betz_status try_take(model &out) const {
+        betz_model *handle = nullptr;
+        const betz_status status = betz_trainer_take(get(), &handle);
+        if (status == BETZ_OK) out = handle == nullptr ? model() : model(handle);
+        return status;
+    }
+
+    // `len`: number of dead or screaming channels; with an empty `out` only that.
+    [[nodiscard]] betz_status try_ill_channels(span<std::uint32_t> out,
+                                               std::size_t &len) const noexcept {
+        return betz_trainer_ill_channels(get(), out.data(), out.size(), &len);
+    }
+
     [[nodiscard]] betz_status try_set_half_life(double seconds) const noexcept {
         return betz_trainer_set_half_life(get(), seconds);
     }
@@ -992,6 +1318,31 @@ public:
         return applied;
     }
 
+    // The newest model since the last call; an empty object if there is none.
+    [[nodiscard]] model take() const {
+        model out;
+        check(try_take(out));
+        return out;
+    }
+
+    // Numbers of the dead or screaming channels.
+    [[nodiscard]] std::vector<std::uint32_t> ill_channels() const {
+        std::vector<std::uint32_t> out;
+        for (;;) {
+            // Their number may grow between the two calls.
+            std::size_t len = 0;
+            check(try_ill_channels(span<std::uint32_t>(), len));
+            out.resize(len);
+            if (len == 0) return out;
+            const betz_status status = try_ill_channels(out, len);
+            if (status != BETZ_ERROR_MISMATCH) {
+                check(status);
+                out.resize(len);
+                return out;
+            }
+        }
+    }
+
     void set_half_life(double seconds) const { check(try_set_half_life(seconds)); }
     void save(const std::string &path) const { check(try_save(path.c_str())); }
     void load(const std::string &path) const { check(try_load(path.c_str())); }
@@ -1007,6 +1358,110 @@ public:
 
 private:
     std::unique_ptr<betz_trainer, detail::deleter> handle_;
+};
+
+// Says how far a session's steps are unlike the training of its model. Can be moved, but not copied.
+class unlike {
+public:
+    // An empty object, for try_open.
+    unlike() noexcept = default;
+
+    [[nodiscard]] static betz_status try_open(session &session, const model &model,
+                                              double window_seconds, unlike &out) noexcept {
+        betz_unlike *handle = nullptr;
+        const betz_status status =
+            betz_unlike_open(session.get(), model.get(), window_seconds, &handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
+
+    [[nodiscard]] betz_status try_state(betz_unlike_state &out) const noexcept {
+        return betz_unlike_get_state(get(), &out, sizeof out);
+    }
+
+#if BETZ_EXCEPTIONS
+    // A window of 0 s stands for the default.
+    unlike(session &session, const model &model, double window_seconds = 0.0) {
+        check(try_open(session, model, window_seconds, *this));
+    }
+
+    [[nodiscard]] betz_unlike_state state() const {
+        betz_unlike_state state;
+        check(try_state(state));
+        return state;
+    }
+#endif
+
+    betz_unlike *get() const noexcept { return handle_.get(); }
+
+private:
+    std::unique_ptr<betz_unlike, detail::deleter> handle_;
+};
+
+// Voltage in, spikes with their units out. Can be moved, but not copied; for one thread at a time.
+class sorter {
+public:
+    // An empty object, for try_load.
+    sorter() noexcept = default;
+
+    [[nodiscard]] static betz_status try_load(const char *path, sorter &out) noexcept {
+        betz_sorter *handle = nullptr;
+        const betz_status status = betz_sorter_load(path, &handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
+
+    [[nodiscard]] static betz_status try_load_bytes(span<const std::uint8_t> bytes,
+                                                    sorter &out) noexcept {
+        betz_sorter *handle = nullptr;
+        const betz_status status = betz_sorter_load_bytes(bytes.data(), bytes.size(), &handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
+
+    std::uint32_t channels() const noexcept { return betz_sorter_channels(get()); }
+    std::uint32_t units() const noexcept { return betz_sorter_units(get()); }
+    double rate_hz() const noexcept { return betz_sorter_rate_hz(get()); }
+    double microvolts() const noexcept { return betz_sorter_microvolts(get()); }
+
+    // Samples (rows, channels), row-major. `taken`: rows that were taken; `n`: spikes that were written.
+    [[nodiscard]] betz_status try_push(span<const std::int16_t> samples,
+                                       span<betz_sorter_spike> spikes, std::size_t &taken,
+                                       std::size_t &n) noexcept {
+        const std::size_t columns = channels();
+        if (columns == 0 || samples.size() % columns != 0) return BETZ_ERROR_MISMATCH;
+        return betz_sorter_push(get(), samples.data(), samples.size() / columns, columns,
+                                spikes.data(), spikes.size(), &taken, &n);
+    }
+
+    [[nodiscard]] betz_status try_unit(std::uint32_t unit, betz_sorter_unit &out) const noexcept {
+        return betz_sorter_get_unit(get(), unit, &out, sizeof out);
+    }
+
+    [[nodiscard]] betz_status try_stats(betz_sorter_stats &out) const noexcept {
+        return betz_sorter_get_stats(get(), &out, sizeof out);
+    }
+
+#if BETZ_EXCEPTIONS
+    explicit sorter(const std::string &path) { check(try_load(path.c_str(), *this)); }
+
+    [[nodiscard]] betz_sorter_unit unit(std::uint32_t unit) const {
+        betz_sorter_unit out;
+        check(try_unit(unit, out));
+        return out;
+    }
+
+    [[nodiscard]] betz_sorter_stats stats() const {
+        betz_sorter_stats stats;
+        check(try_stats(stats));
+        return stats;
+    }
+#endif
+
+    betz_sorter *get() const noexcept { return handle_.get(); }
+
+private:
+    std::unique_ptr<betz_sorter, detail::deleter> handle_;
 };
 
 #if BETZ_EXCEPTIONS

@@ -13,6 +13,11 @@ fn main() {
         // GNU ld drops the exception tables of functions that it drops; LLVM's linker keeps them, 100 to 150 kB.
         if has_gnu_ld() {
             println!("cargo::rustc-cdylib-link-arg=-fuse-ld=bfd");
+            // The functions of a step, beside each other.
+            println!("cargo::rerun-if-changed=step_order.ld");
+            if let Ok(folder) = var("CARGO_MANIFEST_DIR") {
+                println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{folder}/step_order.ld");
+            }
         }
         // Threads of the host's may have something of the library's to run when they end.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");

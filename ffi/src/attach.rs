@@ -1,11 +1,12 @@
 //! A miner at a session: it counts the spikes that the steps take.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use betz::stream::Tap;
 
 use crate::failure::Result;
-use crate::hearing::{Listener, attach_listener, detach_listener};
+use crate::hearing::{Attachment, Listener, attach_listener, detach_listener};
 use crate::miner::betz_miner;
 use crate::session::betz_session;
 use crate::status::betz_status;
@@ -27,8 +28,12 @@ impl Listener for betz_miner {
         Ok(Box::new(self.lend()?))
     }
 
-    fn is_attached(session: &betz_session) -> &AtomicBool {
+    fn is_attached(session: &betz_session) -> &Arc<AtomicBool> {
         session.has_miner()
+    }
+
+    fn keep(&self, attachment: Attachment) {
+        Self::keep(self, attachment);
     }
 }
 
@@ -46,7 +51,8 @@ impl Listener for betz_miner {
 /// Fails with `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and the miner has at least
 /// the model's channels. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has a miner already, if
 /// another source feeds the miner, or if four requests still wait for the session because it does not step.
-/// Session and miner may be closed in any order: a miner whose session is closed can be fed again.
+/// Session and miner may be closed in any order: a miner whose session is closed can be fed again, and closing a miner
+/// detaches it.
 ///
 /// Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
 /// Realtime-safe: no. Allocates: yes.

@@ -1,11 +1,12 @@
 //! A correlation network at a session: it is fed the spikes that the steps take.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use betz::stream::Tap;
 
 use crate::failure::Result;
-use crate::hearing::{Listener, attach_listener, detach_listener};
+use crate::hearing::{Attachment, Listener, attach_listener, detach_listener};
 use crate::network::betz_network;
 use crate::session::betz_session;
 use crate::status::betz_status;
@@ -27,8 +28,12 @@ impl Listener for betz_network {
         Ok(Box::new(self.lend()?))
     }
 
-    fn is_attached(session: &betz_session) -> &AtomicBool {
+    fn is_attached(session: &betz_session) -> &Arc<AtomicBool> {
         session.has_network()
+    }
+
+    fn keep(&self, attachment: Attachment) {
+        Self::keep(self, attachment);
     }
 }
 
@@ -46,7 +51,8 @@ impl Listener for betz_network {
 /// Fails with `BETZ_ERROR_MISMATCH` unless the network's tick is the model's step and the network has at least
 /// the model's channels. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has a network already, if
 /// another source feeds the network, or if four requests still wait for the session because it does not step.
-/// Session and network may be closed in any order: a network whose session is closed can be fed again.
+/// Session and network may be closed in any order: a network whose session is closed can be fed again, and closing a
+/// network detaches it.
 ///
 /// Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
 /// Realtime-safe: no. Allocates: yes.

@@ -62,7 +62,7 @@ pub(crate) unsafe fn run_on<H: Handle>(
     }
 }
 
-/// Runs a call that waits for a file or a thread, otherwise like [`run_on`].
+/// Runs a call that waits for a file or a thread, or makes a handle, otherwise like [`run_on`].
 ///
 /// # Safety
 /// The same as for [`run_on`].
@@ -71,6 +71,7 @@ pub(crate) unsafe fn wait_on<H: Handle>(
     call: impl FnOnce(&H) -> Result<()>,
 ) -> betz_status {
     let _guard = CancellationGuard::begin();
+    Shortage::begin();
     // SAFETY: the caller's promise.
     unsafe { run_on(handle, call) }
 }

@@ -129,6 +129,56 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &'static str) -> Res
         })
 }
 
+/// Reads NUL-terminated UTF-8 text; `otherwise` for NULL.
+///
+/// # Safety
+/// The same as for [`text`].
+#[cfg(any(feature = "live", feature = "page"))]
+pub(crate) unsafe fn text_or<'a>(
+    pointer: *const c_char,
+    name: &'static str,
+    otherwise: &'a str,
+) -> Result<&'a str> {
+    if pointer.is_null() {
+        return Ok(otherwise);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { text(pointer, name) }
+}
+
+/// Copies `text`, with a NUL behind it, to `buf` of `cap` bytes, and its length without the NUL to `*len`. With `buf` NULL
+/// and `cap` 0 it only writes the length.
+///
+/// # Safety
+/// `buf` is NULL or points to `cap` writable bytes; `len` is NULL or writable.
+#[cfg(feature = "live")]
+pub(crate) unsafe fn write_text(
+    text: &[u8],
+    buf: *mut c_char,
+    cap: usize,
+    len: *mut usize,
+) -> Result<()> {
+    check(len, "len")?;
+    if !(buf.is_null() && cap == 0) {
+        check(buf, "buf")?;
+        if cap <= text.len() {
+            return Err(Failure::Length {
+                name: "cap",
+                expected: text.len() + 1,
+                got: cap,
+            });
+        }
+        // SAFETY: the caller's promise; there is room for the NUL, too.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), buf.cast(), text.len());
+            buf.add(text.len()).write(0);
+        }
+    }
+    // SAFETY: the caller's promise; it is neither NULL nor askew.
+    unsafe { len.write(text.len()) };
+    Ok(())
+}
+
 /// Reads `len` texts; returns `None` for NULL.
 ///
 /// # Safety

@@ -19,21 +19,13 @@ const LONGEST: usize = 4096;
 /// # Safety
 /// The type is `repr(C)`, every bit pattern that C may leave in it is valid, and `STARTS` holds the offsets
 /// of its fields.
-#[allow(
-    unreachable_pub,
-    reason = "libraries beside this one have such structs, too"
-)]
-pub unsafe trait Grows: Sized {
+pub(crate) unsafe trait Grows: Sized {
     /// Offsets of the fields: a smaller struct may end at one of them, and nowhere else.
     const STARTS: &'static [usize];
 }
 
 /// A configuration: its first field is `uint32_t struct_size`.
-#[allow(
-    unreachable_pub,
-    reason = "libraries beside this one have such structs, too"
-)]
-pub trait Config: Grows {
+pub(crate) trait Config: Grows {
     /// Every field's default, `struct_size` included.
     fn defaults() -> Self;
 }

@@ -1,7 +1,7 @@
 //! The C ABI of Betz, for `libbetz.so`, `libbetz.a` and `betz.h`.
 //!
 //! One file for each object that C sees ([`model`], [`session`], [`queue`], [`miner`],
-//! [`watch_list`], [`network`], [`sorter`]) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
+//! [`watch_list`], [`network`], [`sorter`], `live`, `page`) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
 //! [`attach`]). Below them:
 //!
 //! ```text
@@ -24,8 +24,6 @@
 #![allow(non_camel_case_types)]
 
 mod barrier;
-#[cfg(feature = "network")]
-pub mod beside;
 mod block;
 mod cast;
 mod enum_bits;
@@ -34,10 +32,20 @@ mod failure;
 #[cfg(any(feature = "mine", feature = "network"))]
 mod feed;
 mod grow;
-#[cfg(any(feature = "mine", feature = "network"))]
+#[cfg(any(
+    feature = "mine",
+    feature = "network",
+    feature = "live",
+    feature = "page"
+))]
 mod hearing;
 mod known;
-#[cfg(any(feature = "train", feature = "mine", feature = "network"))]
+#[cfg(any(
+    feature = "train",
+    feature = "mine",
+    feature = "network",
+    feature = "page"
+))]
 mod workers;
 
 pub mod allocator;
@@ -119,6 +127,12 @@ pub mod network;
 #[cfg(feature = "network")]
 pub mod attach_network;
 
+#[cfg(feature = "live")]
+pub mod live;
+
+#[cfg(feature = "page")]
+pub mod page;
+
 #[cfg(all(feature = "provoke-panic", feature = "mine"))]
 pub mod provoke_panic;
 
@@ -130,6 +144,8 @@ pub use attach_network::*;
 pub use checkpoint::*;
 pub use health::*;
 pub use last_error::betz_last_error;
+#[cfg(feature = "live")]
+pub use live::*;
 pub use log::*;
 #[cfg(feature = "mine")]
 pub use miner::*;
@@ -140,6 +156,8 @@ pub use model::*;
 pub use network::*;
 #[cfg(feature = "network")]
 pub use network_config::*;
+#[cfg(feature = "page")]
+pub use page::*;
 pub use queue::*;
 pub use samples::*;
 pub use session::*;

@@ -10,6 +10,7 @@ use crate::cast;
 use crate::failure::{Failure, Result};
 use crate::feed::FeedGuard;
 use crate::grow::{self, grows};
+use crate::hearing::Attachment;
 use crate::miner_config::betz_miner_config;
 use crate::queue::betz_spike;
 use crate::status::betz_status;
@@ -53,6 +54,11 @@ impl betz_miner {
     /// Lends the feed to a session, which keeps it until it is dropped.
     pub(crate) fn lend(&self) -> Result<FeedGuard<MinerFeed>> {
         self.miner.lend()
+    }
+
+    /// Keeps the attachment to a session until the miner is closed.
+    pub(crate) fn keep(&self, attachment: Attachment) {
+        self.miner.keep(attachment);
     }
 
     /// Fails if its counts are not reliable: in a process without its threads, and after a panic of one.

@@ -52,6 +52,17 @@ impl betz_model {
     }
 }
 
+/// The decoder of a model. Fails for NULL and for a poisoned handle.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[cfg(any(feature = "live", feature = "page"))]
+pub(crate) unsafe fn decoder(model: *const betz_model) -> Result<Arc<Decoder>> {
+    // SAFETY: the caller's promise.
+    let (model, _guard) = unsafe { barrier::second(model)? };
+    Ok(Arc::clone(model.decoder()))
+}
+
 /// Converts `text` for C; leaves out NULs, which would end the string.
 fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()

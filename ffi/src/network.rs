@@ -7,6 +7,7 @@ use crate::cast;
 use crate::failure::{Failure, Result};
 use crate::feed::FeedGuard;
 use crate::grow::{self, grows};
+use crate::hearing::Attachment;
 use crate::network_config::betz_network_config;
 use crate::status::betz_status;
 use crate::threaded::{Thread, WorkerHandle};
@@ -52,6 +53,11 @@ impl betz_network {
     /// Lends the feed to a session, which keeps it until it is dropped.
     pub(crate) fn lend(&self) -> Result<FeedGuard<LiveFeed>> {
         self.live.lend()
+    }
+
+    /// Keeps the attachment to a session until the network is closed.
+    pub(crate) fn keep(&self, attachment: Attachment) {
+        self.live.keep(attachment);
     }
 
     /// Fails in a process that does not have the network's thread, and if the thread has died of a panic.

@@ -1,6 +1,6 @@
 //! Sessions: stepping and resetting a running decoder.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use betz::model::Decoder;
@@ -9,7 +9,7 @@ use betz::stream::{ChannelRules, HealthReader, Input, Session, Swapper};
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::exclusive::{Exclusive, ExclusiveGuard};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::known::{KnownDecoder, KnownDecoders};
 use crate::session_config::Options;
 use crate::status::betz_status;
@@ -33,10 +33,33 @@ pub struct betz_session {
     outputs: usize,
     step_seconds: f64,
     /// True if a miner is attached or about to be.
-    has_miner: AtomicBool,
+    has_miner: Arc<AtomicBool>,
     /// True if a network is attached or about to be.
-    has_network: AtomicBool,
+    has_network: Arc<AtomicBool>,
+    identity: SessionIdentity,
     poison: Poison,
+}
+
+/// The identity of a session among all of the process: another session never gets it, also at the same address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionIdentity(u64);
+
+impl SessionIdentity {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Refuses another session than the one with this identity. `expected` describes that one.
+    pub(crate) fn expect(self, session: &betz_session, expected: &'static str) -> Result<()> {
+        if session.identity == self {
+            return Ok(());
+        }
+        Err(Failure::Argument {
+            name: "session",
+            expected,
+        })
+    }
 }
 
 impl Handle for betz_session {
@@ -76,8 +99,9 @@ impl betz_session {
             channels: session.channels(),
             outputs: session.outputs(),
             step_seconds: session.model().step_seconds(),
-            has_miner: AtomicBool::new(false),
-            has_network: AtomicBool::new(false),
+            has_miner: Arc::default(),
+            has_network: Arc::default(),
+            identity: SessionIdentity::next(),
             session: Exclusive::new(session),
             swapper,
             health,
@@ -115,12 +139,16 @@ impl betz_session {
         self.step_seconds
     }
 
-    pub(crate) fn has_miner(&self) -> &AtomicBool {
+    pub(crate) fn has_miner(&self) -> &Arc<AtomicBool> {
         &self.has_miner
     }
 
-    pub(crate) fn has_network(&self) -> &AtomicBool {
+    pub(crate) fn has_network(&self) -> &Arc<AtomicBool> {
         &self.has_network
+    }
+
+    pub(crate) fn identity(&self) -> SessionIdentity {
+        self.identity
     }
 }
 

@@ -49,6 +49,21 @@ pub(crate) fn swapper(session: &betz_session) -> MutexGuard<'_, Swapper> {
     (session.swapper().lock()).unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Runs `change` with the session's swapper. It returns the model that the session then runs, if that has changed.
+#[cfg(feature = "live")]
+pub(crate) fn change<T>(
+    session: &betz_session,
+    change: impl FnOnce(&mut Swapper) -> betz::Result<(T, Option<Arc<Decoder>>)>,
+) -> crate::failure::Result<T> {
+    let mut swapper = swapper(session);
+    let (done, running) = change(&mut swapper)?;
+    if let Some(decoder) = running {
+        let fingerprint = PreparedModel::new(&decoder, None)?.decoder_fingerprint();
+        session.remember(KnownDecoder::new(fingerprint, decoder)?, &swapper);
+    }
+    Ok(done)
+}
+
 /// Swaps `model` in for the model of a session, which may be stepping in another thread.
 ///
 /// This call does all preparation, in the caller's thread. From the next tick on the session runs both models

@@ -3,12 +3,13 @@
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use betz::{Error, ErrorKind};
 
 use crate::failure::{Failure, Result};
 use crate::feed::{Feed, FeedGuard};
+use crate::hearing::Attachment;
 use crate::workers::Process;
 
 /// The handle of a thread.
@@ -23,6 +24,8 @@ pub(crate) trait Thread {
 pub(crate) struct WorkerHandle<F, H: Thread> {
     feed: Arc<Feed<F>>,
     handle: ManuallyDrop<H>,
+    /// To the session that holds the feed, or that held it last.
+    attachment: ManuallyDrop<Mutex<Option<Attachment>>>,
     process: Process,
 }
 
@@ -32,6 +35,7 @@ impl<F, H: Thread> WorkerHandle<F, H> {
         Self {
             feed: Arc::new(Feed::new(feed)),
             handle: ManuallyDrop::new(handle),
+            attachment: ManuallyDrop::default(),
             process: Process::current(),
         }
     }
@@ -48,6 +52,12 @@ impl<F, H: Thread> WorkerHandle<F, H> {
     pub(crate) fn lend(&self) -> Result<FeedGuard<F>> {
         self.process.check(H::NAME)?;
         self.hold()
+    }
+
+    /// Keeps the attachment to a session until the worker is dropped.
+    pub(crate) fn keep(&self, attachment: Attachment) {
+        let mut kept = (self.attachment.lock()).unwrap_or_else(PoisonError::into_inner);
+        *kept = Some(attachment);
     }
 
     /// Fails in a process that does not have the threads. Also fails if one of them has died of a panic,
@@ -72,10 +82,13 @@ impl<F, H: Thread> Deref for WorkerHandle<F, H> {
 
 impl<F, H: Thread> Drop for WorkerHandle<F, H> {
     fn drop(&mut self) {
-        // A forked child must not wait: the threads exist only in the parent.
+        // A forked child must not wait: the threads, and a step that may have been under way, exist only in the parent.
         if self.process == Process::current() {
-            // SAFETY: dropped here and never touched again.
-            unsafe { ManuallyDrop::drop(&mut self.handle) }
+            // SAFETY: dropped here and never touched again; first the session's feed, then the thread behind it.
+            unsafe {
+                ManuallyDrop::drop(&mut self.attachment);
+                ManuallyDrop::drop(&mut self.handle);
+            }
         }
     }
 }

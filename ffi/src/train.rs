@@ -147,19 +147,19 @@ grows! {
         /// begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): store none.
         pub retain_bytes: usize,
         /// Kinds of decoders to choose from, separated by commas: "linear", "lift", "experts", "kalman", "refit",
-        /// "place" and "recurrent"; or "auto" for linear, lift and experts. Another kind than the linear one is chosen
+        /// "place" and "recurrent"; or "auto" for a blend of linear, lift, experts and recurrent. Another kind than the linear one is chosen
         /// if it is alone in the list, or if it decodes better in cross-validation by more than its uncertainty. Alone,
         /// "classes" trains a classifier: the behaviour is one column of labels, whole numbers from 0 and -1 for none.
         /// The classes are the numbers that occur, ascending, and the model has one output per class, its probability
         /// (`betz_session_classes`, `betz_session_events`). "lda" trains the same by linear discriminant
         /// analysis: of `folds` parts of the labelled steps, all but the last are summed, and the last one calibrates. All but
         /// "linear" need `folds` of at least 2, and a library with the feature "kinds" (`betz_has_feature`,
-        /// `scripts/install.sh --with-kinds`): other libraries refuse them (`BETZ_ERROR_INVALID_ARGUMENT`). NULL (default):
+        /// `scripts/install.sh --parts training,kinds`): other libraries refuse them (`BETZ_ERROR_INVALID_ARGUMENT`). NULL (default):
         /// "linear", which every library that trains has.
         pub decoder: *const c_char,
         /// Seed of random projections, clusters and networks. Default: 0.
         pub seed: u64,
-        /// 1: also estimate the variance of every output (`betz_session_variances`), if a lift or experts are chosen.
+        /// 1: also estimate the variance of every output (`betz_session_variances`), if a lift, experts or a blend of these is chosen.
         /// 0 (default): do not.
         pub variance: u32,
         /// Zero.

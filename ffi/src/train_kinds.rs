@@ -142,7 +142,7 @@ impl Kinds {
     ) -> Result<TrainingOutcome> {
         Err(Failure::Argument {
             name: "config->decoder",
-            expected: "\"linear\": this library trains no other kind (one with the feature \"kinds\" does: scripts/install.sh --with-kinds)",
+            expected: "\"linear\": this library trains no other kind (one with the feature \"kinds\" does: scripts/install.sh --parts training,kinds)",
         })
     }
 }

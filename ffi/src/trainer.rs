@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::grow::{self, grows};
 use crate::known::KnownDecoder;
 use crate::model::{betz_model, expect_readable, only_regular};
-use crate::session::betz_session;
+use crate::session::{SessionIdentity, betz_session};
 use crate::shortage::Shortage;
 use crate::status::betz_status;
 use crate::swap;
@@ -35,6 +35,8 @@ pub struct betz_trainer {
     trainer: ManuallyDrop<Trainer>,
     outputs: usize,
     features: usize,
+    /// The session that it was opened for.
+    session: SessionIdentity,
     /// The process that has the trainer's thread.
     process: Process,
     poison: Poison,
@@ -196,8 +198,9 @@ impl From<TrainerState> for betz_trainer_state {
 ///
 /// `betz_trainer_apply` gives the trainer's models to the session. As an alternative, take them with
 /// `betz_trainer_take` and swap them in with `betz_session_swap_model`. The trainer assumes that the session runs them.
-/// The caller frees the trainer with `betz_trainer_close`; the session may be closed first. Steps that the session
-/// sends to a closed trainer are lost.
+/// The caller frees the trainer with `betz_trainer_close`, which also leaves its place among the session's listeners to
+/// another; the session may be closed first. The trainer learns and solves on threads of its own, which have the
+/// configured priority and processors and end with it.
 ///
 /// Memory: this call allocates the queue and the statistics. Before each trial and each candidate the trainer's thread
 /// checks that there is enough memory. If not, it drops the trial (`dropped_memory`) or the candidate (`unsolved`) and
@@ -232,7 +235,7 @@ pub unsafe extern "C" fn betz_trainer_open(
             // Γ of each memory, and the working memory of the solver.
             let features = decoder.features().saturating_mul(decoder.features());
             expect_room(features.saturating_mul(8 * size_of::<f64>()), "trainer")?;
-            let (tap, labels, mut worker) = Worker::open(decoder, config)?;
+            let (tap, labels, mut worker) = workers.run(|| Ok(Worker::open(decoder, config)?))?;
             worker.set_room(has_room_outside);
             if given.watch_channels == 1 && decoder.limits().blanking.is_some() {
                 worker.watch(session.watch_channels(decoder, ChannelRules::default())?);
@@ -245,6 +248,7 @@ pub unsafe extern "C" fn betz_trainer_open(
                 trainer: ManuallyDrop::new(trainer),
                 outputs: decoder.outputs().len(),
                 features: decoder.features(),
+                session: handle.identity(),
                 process: Process::current(),
                 poison: Poison::default(),
             })?;
@@ -344,7 +348,8 @@ pub unsafe extern "C" fn betz_trainer_take(
     }
 }
 
-/// Gives the model that `betz_trainer_take` would return to `session`, for which the trainer was opened. Writes 1 to
+/// Gives the model that `betz_trainer_take` would return to `session`, for which the trainer was opened; refuses any
+/// other session with `BETZ_ERROR_INVALID_ARGUMENT`. Writes 1 to
 /// `*applied` (which may be NULL) if there was one, else 0. A model that took over is warmed up with the spikes that
 /// the trainer remembers, and runs in parallel with the previous one for a fifth of the time of
 /// `betz_session_swap_model`. If the trainer remembers no spikes, it runs in parallel for the whole of that time,
@@ -368,6 +373,8 @@ pub unsafe extern "C" fn betz_trainer_apply(
     unsafe {
         barrier::wait_on(trainer, |trainer| {
             let (session, _guard) = barrier::second(session.cast_const())?;
+            let expected = "the session that the trainer was opened for";
+            trainer.session.expect(session, expected)?;
             Shortage::begin();
             // The model and its states, twice: once for its fingerprint and once to run.
             let rows = trainer.features.saturating_mul(trainer.outputs);

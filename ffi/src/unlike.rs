@@ -13,7 +13,7 @@ use crate::model::betz_model;
 use crate::session::betz_session;
 use crate::status::betz_status;
 use crate::trainer::like;
-use crate::workers::Process;
+use crate::workers::{Process, Workers};
 
 /// A comparison of a session with the training of its model, on a thread of its own. It says that a window
 /// of steps is *unlike training*, and does not say that quality is lost: a user who does something else
@@ -81,8 +81,9 @@ grows! {
 /// not match the session's. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for a window of at most 20 steps, and for
 /// a session that has eight listeners already.
 ///
-/// The caller frees the comparison with `betz_unlike_close`; the session may be closed first. Steps that the
-/// session sends to a closed comparison are lost.
+/// The caller frees the comparison with `betz_unlike_close`, which also leaves its place among the session's
+/// listeners to another; the session may be closed first. All work is done on threads with the process's plain
+/// scheduling, whatever the caller's priority and processor; they end with the comparison.
 ///
 /// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
 ///
@@ -107,9 +108,14 @@ pub unsafe extern "C" fn betz_unlike_open(
             if window_seconds != 0.0 {
                 config.window_seconds = window_seconds;
             }
-            let (tap, worker) = UnlikeWorker::open(decoder, &config)?;
+            // Not on the caller's thread, which may be the loop's: its priority and processor are not for solving.
+            let workers = Workers::plain();
+            let (tap, watch) = workers.run(|| {
+                let (tap, worker) = UnlikeWorker::open(decoder, &config)?;
+                Ok((tap, UnlikeWatch::start(worker)?))
+            })?;
             let unlike = cast::into_handle(betz_unlike {
-                watch: ManuallyDrop::new(UnlikeWatch::start(worker)?),
+                watch: ManuallyDrop::new(watch),
                 process: Process::current(),
                 poison: Poison::default(),
             })?;

@@ -19,7 +19,7 @@ const fn known(text: Option<&'static str>) -> &'static str {
     }
 }
 
-const PARTS: [&str; 13] = [
+const PARTS: [&str; 15] = [
     "betz ",
     env!("CARGO_PKG_VERSION"),
     " abi 2 commit ",
@@ -40,6 +40,8 @@ const PARTS: [&str; 13] = [
         ""
     },
     if cfg!(feature = "sort") { " sort" } else { "" },
+    if cfg!(feature = "live") { " live" } else { "" },
+    if cfg!(feature = "page") { " page" } else { "" },
     if cfg!(feature = "cuda") { " cuda" } else { "" },
 ];
 
@@ -95,7 +97,8 @@ pub extern "C" fn betz_version_full() -> *const c_char {
 
 /// Returns 1 if the library has the feature `name`; 0 if it does not, if it does not know the name, and for NULL.
 ///
-/// Features: "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "cuda"
+/// Features: "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "live"
+/// (`betz_live.h`), "page" (`betz_page.h`), "cuda"
 /// (training on devices, loaded at run time), "kinds" (`betz_train_config.decoder`), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
 /// (`betz_set_allocator`). A program cannot link with functions of this header that the library lacks: call this
 /// function before `dlsym`.
@@ -118,11 +121,13 @@ pub unsafe extern "C" fn betz_has_feature(name: *const c_char) -> u32 {
     )
 }
 
-const FEATURES: [(&CStr, bool); 8] = [
+const FEATURES: [(&CStr, bool); 10] = [
     (c"train", cfg!(feature = "train")),
     (c"mine", cfg!(feature = "mine")),
     (c"network", cfg!(feature = "network")),
     (c"sort", cfg!(feature = "sort")),
+    (c"live", cfg!(feature = "live")),
+    (c"page", cfg!(feature = "page")),
     (c"cuda", cfg!(feature = "cuda")),
     (c"kinds", cfg!(feature = "kinds")),
     (c"swap-by-position", true),

@@ -4,6 +4,8 @@
 //! call from its real-time thread, pinned to one core. The work therefore begins on a thread that first sets
 //! its own policy, priority and processors, and that thread starts all others.
 
+#[cfg(feature = "train")]
+use betz::Pool;
 use betz::{Error, ErrorKind};
 
 use crate::cast;
@@ -78,6 +80,16 @@ impl Workers {
         })
     }
 
+    /// Threads with the process's plain scheduling, one per processor that it may use.
+    #[cfg(any(feature = "train", feature = "page"))]
+    pub(crate) fn plain() -> Self {
+        Self {
+            threads: 0,
+            priority: 0,
+            processors: Vec::new(),
+        }
+    }
+
     /// Runs `work` with a pool of these threads for its parallel parts, otherwise like [`run`](Self::run).
     /// The threads have ended when the call returns. Otherwise a thread that allocates while it ends, and
     /// finds no memory, would make the caller's next call report a shortage.
@@ -86,45 +98,7 @@ impl Workers {
         &self,
         work: impl FnOnce() -> Result<T> + Send,
     ) -> Result<T> {
-        self.run(|| {
-            // Declared before the pool, and therefore dropped after the pool has told its threads to end.
-            let mut threads = Threads::default();
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(self.threads)
-                .spawn_handler(|thread| threads.start(thread))
-                .build()
-                .map_err(|e| {
-                    let text = format!("threads to work with: {e}");
-                    Error::new(ErrorKind::Io, text)
-                })?;
-            pool.install(work)
-        })
-    }
-}
-
-/// The threads of a pool; dropping it waits for them.
-#[cfg(feature = "train")]
-#[derive(Default)]
-struct Threads(Vec<std::thread::JoinHandle<()>>);
-
-#[cfg(feature = "train")]
-impl Threads {
-    fn start(&mut self, thread: rayon::ThreadBuilder) -> std::io::Result<()> {
-        let started = std::thread::Builder::new()
-            .name(format!("betz-{}", thread.index()))
-            .spawn(|| thread.run())?;
-        self.0.push(started);
-        Ok(())
-    }
-}
-
-#[cfg(feature = "train")]
-impl Drop for Threads {
-    fn drop(&mut self) {
-        for thread in self.0.drain(..) {
-            // A panic has already continued in the caller of `install`.
-            let _ = thread.join();
-        }
+        self.run(|| Pool::start("work", self.threads)?.run(work))
     }
 }
 
@@ -137,8 +111,9 @@ fn no_thread(error: &std::io::Error) -> Error {
 pub(crate) struct Process(u32);
 
 impl Process {
+    /// This process. Calls no system: steps and reads of outputs ask for it.
     pub(crate) fn current() -> Self {
-        Self(std::process::id())
+        Self(system::generation())
     }
 
     /// Refuses a call that needs threads of the parent process.
@@ -154,7 +129,7 @@ impl Process {
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "calls of the C library that std does not have")]
 mod system {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
     use betz::{Error, ErrorKind};
 
@@ -166,6 +141,10 @@ mod system {
     static AT_LOAD: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
     extern "C" fn at_load() {
+        // SAFETY: the function stays loaded as long as the process runs (`-z nodelete`), and only adds to a number.
+        unsafe {
+            libc::pthread_atfork(None, None, Some(in_child));
+        }
         // SAFETY: a set of zeros is a set; the kernel writes no more than its size.
         let set = unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -185,6 +164,17 @@ mod system {
     #[used]
     #[unsafe(link_section = ".init_array")]
     static RUN_AT_LOAD: extern "C" fn() = at_load;
+
+    /// Number of forks between the process that loaded the library and this one.
+    static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn in_child() {
+        GENERATION.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn generation() -> u32 {
+        GENERATION.load(Ordering::Relaxed)
+    }
 
     /// Sets policy, priority and processors of the calling thread, which is a new thread of Betz, and blocks
     /// the host's signals in it.
@@ -236,15 +226,17 @@ mod system {
         Ok(())
     }
 
-    /// Sets the floating-point environment in which every program starts: no traps, rounding to nearest. A
-    /// new thread inherits the environment of the thread that starts it, and a host may have enabled traps.
+    /// Sets the floating-point environment in which every program starts: no traps, rounding to nearest; on x86 also
+    /// x87's, with its full precision. A new thread inherits the environment of the thread that starts it, and a host
+    /// may have enabled traps.
     fn default_floats() {
         #[cfg(target_arch = "x86_64")]
         {
-            let control: u32 = 0x1F80;
-            // SAFETY: loads the SSE register from a local word.
+            let (sse, x87): (u32, u16) = (0x1F80, 0x037F);
+            // SAFETY: loads both control registers from local words.
             unsafe {
-                std::arch::asm!("ldmxcsr [{}]", in(reg) &control, options(nostack, readonly));
+                std::arch::asm!("ldmxcsr [{}]", in(reg) &sse, options(nostack, readonly));
+                std::arch::asm!("fldcw [{}]", in(reg) &x87, options(nostack, readonly));
             }
         }
         #[cfg(target_arch = "aarch64")]
@@ -264,6 +256,10 @@ mod system {
     use betz::Error;
 
     pub(super) const MAX_PROCESSORS: usize = 1024;
+
+    pub(super) fn generation() -> u32 {
+        std::process::id()
+    }
 
     /// Only Linux supports these settings: on other systems the configuration must leave them to the system.
     pub(super) fn settle(priority: u32, processors: &[usize]) -> Result<(), Error> {
@@ -289,6 +285,22 @@ mod tests {
         word
     }
 
+    fn x87_control() -> u16 {
+        let mut word = 0u16;
+        // SAFETY: stores a register in a local word.
+        unsafe {
+            std::arch::asm!("fnstcw [{}]", in(reg) &mut word, options(nostack));
+        }
+        word
+    }
+
+    fn set_x87_control(word: u16) {
+        // SAFETY: loads a register from a local word.
+        unsafe {
+            std::arch::asm!("fldcw [{}]", in(reg) &word, options(nostack, readonly));
+        }
+    }
+
     fn set_control(word: u32) {
         // SAFETY: loads a register from a local word.
         unsafe {
@@ -303,12 +315,17 @@ mod tests {
         let workers = unsafe { Workers::read(0, 0, std::ptr::null(), 0) }.unwrap();
         let before = control();
         set_control(0x1F80 & !0x80 | 0x6000);
+        // Single precision, rounding toward zero.
+        let x87_before = x87_control();
+        set_x87_control(0x0C7F);
+        let both = || (control() & 0xFFC0, x87_control());
         let within = workers.run(|| {
-            let below = std::thread::spawn(control).join();
-            Ok((control(), below.unwrap_or(0)))
+            let below = std::thread::spawn(both).join();
+            Ok((both(), below.unwrap_or((0, 0))))
         });
         set_control(before);
+        set_x87_control(x87_before);
         let (own, below) = within.unwrap();
-        assert_eq!((own & 0xFFC0, below & 0xFFC0), (0x1F80, 0x1F80));
+        assert_eq!((own, below), ((0x1F80, 0x037F), (0x1F80, 0x037F)));
     }
 }

@@ -5,8 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
@@ -85,47 +85,72 @@ const MACROS: &str = r#"/** The library whose header this is. The one that runs:
 #endif
 #endif"#;
 
-/// The header of the library with a whole session, from this package's folder. A published package does not have it.
-const LIVE: &str = "../crates/live/ffi";
-const LIVE_SOURCES: [&str; 5] = ["session", "step", "outputs", "report", "recalibrate"];
-
-/// A fresh header. Made once: tests run beside each other, and the expanded sources are in one folder.
-fn fresh() -> &'static str {
-    static FRESH: LazyLock<String> = LazyLock::new(|| {
-        let macros = MACROS
-            .replace("@MAJOR@", env!("CARGO_PKG_VERSION_MAJOR"))
-            .replace("@MINOR@", env!("CARGO_PKG_VERSION_MINOR"))
-            .replace("@PATCH@", env!("CARGO_PKG_VERSION_PATCH"));
-        generate(root(), &SOURCES, Some(macros))
-    });
-    &FRESH
+/// A header: its name, its part of the ABI's name, and its sources.
+struct Part {
+    header: &'static str,
+    suffix: &'static str,
+    sources: &'static [&'static str],
+    /// A fresh header. Made once: tests run beside each other, and the expanded sources are in one folder.
+    fresh: &'static LazyLock<String>,
 }
 
-/// Folder and fresh header of the library with a whole session, where its sources are.
-fn fresh_live() -> Option<(PathBuf, &'static str)> {
-    static FRESH: LazyLock<String> =
-        LazyLock::new(|| generate(&root().join(LIVE), &LIVE_SOURCES, None));
-    let folder = root().join(LIVE);
-    folder.exists().then(|| (folder, FRESH.as_str()))
-}
+/// All headers.
+static PARTS: [Part; 3] = [
+    Part {
+        header: "betz",
+        suffix: "",
+        sources: &SOURCES,
+        fresh: &CORE,
+    },
+    Part {
+        header: "betz_live",
+        suffix: "-live",
+        sources: &[
+            "live/session",
+            "live/step",
+            "live/outputs",
+            "live/report",
+            "live/recalibrate",
+        ],
+        fresh: &LIVE,
+    },
+    Part {
+        header: "betz_page",
+        suffix: "-page",
+        sources: &["page"],
+        fresh: &PAGE,
+    },
+];
+
+static CORE: LazyLock<String> = LazyLock::new(|| generate(&PARTS[0]));
+static LIVE: LazyLock<String> = LazyLock::new(|| generate(&PARTS[1]));
+static PAGE: LazyLock<String> = LazyLock::new(|| generate(&PARTS[2]));
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn generate(root: &Path, sources: &[&str], macros: Option<String>) -> String {
-    let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    if macros.is_some() {
-        config.after_includes = macros;
+fn generate(part: &Part) -> String {
+    let configuration = match part.suffix.strip_prefix('-') {
+        None => "cbindgen.toml".to_owned(),
+        Some(name) => format!("cbindgen_{name}.toml"),
+    };
+    let mut config = cbindgen::Config::from_file(root().join(configuration)).unwrap();
+    if part.suffix.is_empty() {
+        let macros = MACROS
+            .replace("@MAJOR@", env!("CARGO_PKG_VERSION_MAJOR"))
+            .replace("@MINOR@", env!("CARGO_PKG_VERSION_MINOR"))
+            .replace("@PATCH@", env!("CARGO_PKG_VERSION_PATCH"));
+        config.after_includes = Some(macros);
     }
     // cbindgen expands no macro.
-    let expanded = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header");
+    let expanded = Path::new(env!("CARGO_TARGET_TMPDIR")).join(part.header);
     std::fs::create_dir_all(&expanded).unwrap();
-    let builder = sources.iter().fold(
+    let builder = part.sources.iter().fold(
         cbindgen::Builder::new().with_config(config),
         |builder, name| {
-            let file = expanded.join(format!("{}-{name}.rs", sources.len()));
-            let source = std::fs::read_to_string(root.join(format!("src/{name}.rs"))).unwrap();
+            let file = expanded.join(format!("{}.rs", name.replace('/', "-")));
+            let source = std::fs::read_to_string(root().join(format!("src/{name}.rs"))).unwrap();
             std::fs::write(&file, without_macro(&source)).unwrap();
             builder.with_src(file)
         },
@@ -191,10 +216,10 @@ fn for_old_compilers(header: &str) -> String {
 }
 
 #[test]
-fn header_is_current() {
-    expect_current(&root().join("include/betz.h"), fresh());
-    if let Some((folder, fresh)) = fresh_live() {
-        expect_current(&folder.join("include/betz_live.h"), fresh);
+fn headers_are_current() {
+    for part in &PARTS {
+        let path = root().join(format!("include/{}.h", part.header));
+        expect_current(&path, part.fresh);
     }
 }
 
@@ -322,15 +347,13 @@ fn breaks(old: &[String], new: &[String]) -> Vec<String> {
 
 #[test]
 fn the_abi_only_grows() {
-    expect_growth(root(), fresh());
-    if let Some((folder, fresh)) = fresh_live() {
-        expect_growth(&folder, fresh);
-    }
+    PARTS.iter().for_each(expect_growth);
 }
 
-fn expect_growth(root: &Path, header: &str) {
-    let fresh = declarations(header);
-    let path = root.join(format!("abi/{}.txt", betz_ffi::BETZ_ABI_VERSION));
+fn expect_growth(part: &Part) {
+    let fresh = declarations(part.fresh);
+    let abi = betz_ffi::BETZ_ABI_VERSION;
+    let path = root().join(format!("abi/{abi}{}.txt", part.suffix));
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let kept: Vec<String> = kept.lines().map(str::to_owned).collect();
     let broken = breaks(&kept, &fresh);
@@ -342,7 +365,6 @@ fn expect_growth(root: &Path, header: &str) {
         broken.join("\n")
     );
     if std::env::var_os("BETZ_BLESS").is_some_and(|v| v == "1") {
-        std::fs::create_dir_all(root.join("abi")).unwrap();
         std::fs::write(&path, fresh.join("\n") + "\n").unwrap();
     } else {
         assert!(
@@ -382,10 +404,49 @@ fn a_change_of_the_abi_is_seen() {
 
 #[test]
 fn every_function_says_what_it_may_be_used_for() {
-    assert!(documented_functions(fresh()) >= 50);
-    if let Some((_, header)) = fresh_live() {
-        assert!(documented_functions(header) >= 15);
+    for (part, least) in PARTS.iter().zip([50, 15, 5]) {
+        assert!(documented_functions(part.fresh) >= least, "{}", part.header);
     }
+}
+
+/// Every function of C has one of C++ that calls it, and no other is called.
+#[test]
+fn the_cpp_headers_have_every_function() {
+    for part in &PARTS {
+        let wrapper = root().join(format!("include/{}.hpp", part.header));
+        let wrapper = std::fs::read_to_string(wrapper).unwrap();
+        // Comments call nothing.
+        let code: Vec<&str> = (wrapper.lines())
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .collect();
+        let called = names_of_functions(&code.join("\n"));
+        let declared = names_of_functions(&declarations(part.fresh).join("\n"));
+        let missing: Vec<&String> = declared.difference(&called).collect();
+        assert!(missing.is_empty(), "{}.hpp lacks {missing:?}", part.header);
+        let all: BTreeSet<String> = (PARTS.iter())
+            .flat_map(|part| names_of_functions(&declarations(part.fresh).join("\n")))
+            .collect();
+        // A configuration begins with C's struct of the same name.
+        let is_struct =
+            |name: &str| (PARTS.iter()).any(|part| part.fresh.contains(&format!("}} {name};")));
+        let unknown: Vec<&String> = (called.difference(&all))
+            .filter(|name| !is_struct(name))
+            .collect();
+        assert!(unknown.is_empty(), "{}.hpp calls {unknown:?}", part.header);
+    }
+}
+
+/// Names that begin with `betz_` and are followed by a parenthesis.
+fn names_of_functions(code: &str) -> BTreeSet<String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (code.match_indices('('))
+        .map(|(at, _)| code[..at].trim_end())
+        .filter_map(|before| {
+            let start = before.rfind(|c| !is_name(c)).map_or(0, |at| at + 1);
+            let name = &before[start..];
+            name.starts_with("betz_").then(|| name.to_owned())
+        })
+        .collect()
 }
 
 /// Number of functions of a header, all of which say what they may be used for.

@@ -1,4 +1,4 @@
-//! `network_prepare.cu`, `network_walk.cu` and `network_order.cu`.
+//! `network_prepare.cu`, `network_walk.cu` and `network_order.cu`; `network_rank_prepare.cu` and `network_rank_walk.cu`.
 
 use crate::arguments::n;
 
@@ -62,3 +62,21 @@ pub const CONSTANT: u8 = 1;
 pub const NOT_FINITE: u8 = 2;
 /// One whose sums f32 cannot hold.
 pub const EXTREME: u8 = 3;
+
+/// Words of a node in a stage of the panels of rank measures.
+pub const NODE_WORDS: usize = 16;
+
+/// Nodes that share a bound of rank measures.
+pub const BOUND_NODES: usize = 64;
+
+/// Nodes of a block of [`NetworkRanks`] and [`NetworkSigns`].
+pub const RANK_NODES: usize = 8;
+
+/// Threads of a block of [`NetworkRankWalk`].
+pub const RANK_WALK_THREADS: u32 = 128;
+
+/// Bytes of dynamic shared memory of [`NetworkRankWalk`]: four stages of two panels.
+pub const RANK_WALK_SHARED_BYTES: usize = 4 * 2 * BLOCK * NODE_WORDS * 4;
+
+/// Longest window of rank measures: sums of products of ranks, (W³ − W)/3 at most, are below 2^31.
+pub const LONGEST_RANKS: usize = 1860;

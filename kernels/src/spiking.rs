@@ -68,8 +68,15 @@ pub const CYCLES: usize = 6;
 pub const ROOM: usize = 7;
 /// Given: bits of a neuron's number in the record.
 pub const ID_WIDTH: usize = 8;
+/// A neuron whose potential is no number any more: step << 32 | neuron, and 1; 0 without any.
+pub const LOST: usize = 9;
 /// Numbers in `tally`.
-pub const TALLY: usize = 9;
+pub const TALLY: usize = 10;
+
+/// In [`ModelCells::model`](crate::ModelCells::model): a source that fires at random.
+pub const RANDOM_SOURCE: u32 = 255;
+/// In [`ModelCells::refractory`](crate::ModelCells::refractory): none.
+pub const NO_REFRACTORY: u32 = 255;
 
 /// In a mark: the neuron fires in the first step, by call; the other bits are the number of its trace and 1.
 pub const EMITS: u32 = 1 << 31;

@@ -22,7 +22,7 @@ use betz_network::{NetworkSpec, Plan, Signal, Threshold, Window};
 use betz_recording::{Dataset, OutputInfo, Recording, Segment, SpikeForm, Spikes};
 use betz_runtime::model::{Decoder, DecoderParts};
 use betz_runtime::psc::{Filter, FilterBank};
-use betz_sort::{Batch, BatchOptions, Grid, Lattice, Map, Samples};
+use betz_som::{Batch, BatchOptions, Grid, Lattice, Map, Samples};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

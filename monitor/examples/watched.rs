@@ -1,7 +1,7 @@
 //! A synthetic session to watch: tuned channels, a moving hand, and a decoder that follows it.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation] [--episodes] [--notes] [--stay] [--embed]
+//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation] [--episodes] [--notes] [--fails SECONDS] [--stay] [--embed]
 //! ```
 //! Prints the address to open. The spikes are random with a fixed seed, at 1,000 steps per second; one channel is
 //! silent and one is noisy. Options:
@@ -9,6 +9,7 @@
 //! - `--episodes`: count pairs of channels during the session
 //! - `--notes`: true outputs come as labels, 0.3 s after their steps; a target and a trial begin every second
 //! - `--slow-every`: make a step take 1.8 deadlines at this interval, as happens on a busy machine
+//! - `--fails`: from this time on, seven channels are silent and one fires at 40 times its rate
 //! - `--embed`: print the address for a frame
 //! - `--stay`: keep the page open after the session has ended
 
@@ -23,7 +24,7 @@ use betz_monitor::{
     Control, Label, Monitor, Options, SimulatedPopulation, Simulation, Source, Token, Wish,
 };
 use betz_recording::OutputInfo;
-use betz_runtime::model::{Decoder, DecoderParts};
+use betz_runtime::model::{Blanking, Decoder, DecoderParts, OutputScore};
 use betz_runtime::psc::{Filter, FilterBank};
 use betz_runtime::stream::{Session, SessionConfig, Step, Tap};
 use rand::{RngExt, SeedableRng};
@@ -34,6 +35,10 @@ const STEP: f64 = 0.001;
 const DEPTH: f64 = 0.8;
 /// Millimetres per second.
 const FASTEST: f64 = 300.0;
+const TRAINED_R2: f64 = 0.85;
+/// Channels that fall silent with `--fails`, and one that becomes noisy.
+const SILENT: [usize; 7] = [3, 8, 21, 34, 55, 60, 72];
+const NOISY: usize = 20;
 
 /// A population vector decoder: preferred directions are spread evenly over the channels.
 fn decoder(channels: usize, rate: f64, tau_seconds: f64) -> Result<Decoder> {
@@ -56,10 +61,36 @@ fn decoder(channels: usize, rate: f64, tau_seconds: f64) -> Result<Decoder> {
             ]
         })
         .collect();
-    Decoder::new(DecoderParts {
-        weights,
-        ..DecoderParts::linear(STEP, bank, names, vec![output("vx"), output("vy")])
-    })
+    let mut parts = DecoderParts::linear(STEP, bank, names, vec![output("vx"), output("vy")]);
+    parts.limits.blanking = Some(Blanking {
+        least: 0,
+        most: u64::MAX,
+        mean_counts: (0..channels).map(|c| mean_rate(c, rate) * STEP).collect(),
+    });
+    parts.training.folds = 5;
+    parts.training.scores = ["vx", "vy"].map(score).to_vec();
+    Decoder::new(DecoderParts { weights, ..parts })
+}
+
+/// Mean rate of a channel: one of 61 is silent, and one is noisy.
+fn mean_rate(channel: usize, rate: f64) -> f64 {
+    match channel % 61 {
+        17 => 0.0,
+        43 if channel < 61 => 12.0 * rate,
+        _ => rate,
+    }
+}
+
+/// Cross-validated score that the decoder is said to have.
+fn score(name: &str) -> OutputScore {
+    OutputScore {
+        name: name.into(),
+        unit: "mm/s".into(),
+        r2: TRAINED_R2,
+        rmse: 60.0,
+        nrmse_range: 0.0,
+        nrmse_std: 0.0,
+    }
 }
 
 fn preferred(channel: usize, channels: usize) -> f64 {
@@ -196,6 +227,8 @@ struct Population {
     rate: f64,
     random: ChaCha8Rng,
     spikes: Vec<u32>,
+    /// True once channels have failed.
+    fails: bool,
 }
 
 impl Population {
@@ -205,6 +238,7 @@ impl Population {
             rate,
             random: ChaCha8Rng::seed_from_u64(seed),
             spikes: Vec::with_capacity(channels),
+            fails: false,
         }
     }
 
@@ -214,10 +248,12 @@ impl Population {
         for c in 0..self.channels {
             let angle = preferred(c, self.channels);
             let drive = 1.0 + DEPTH * (angle.cos() * x + angle.sin() * y);
-            let wanted = match c % 61 {
-                17 => 0.0,
-                43 if c < 61 => 12.0 * self.rate,
-                _ => self.rate * drive,
+            let mean = mean_rate(c, self.rate);
+            let wanted = match c {
+                c if self.fails && SILENT.contains(&c) => 0.0,
+                NOISY if self.fails => 40.0 * mean,
+                _ if mean == self.rate => mean * drive,
+                _ => mean,
             };
             if self.random.random::<f64>() < wanted * STEP {
                 self.spikes.push(c as u32);
@@ -306,6 +342,7 @@ fn main() -> Result<()> {
     );
 
     let mut population = Population::new(channels, rate, seed);
+    let fails = number("--fails", f64::INFINITY);
     let mut out = [0.0f32; 2];
     let mut notes = flag("--notes").then(Notes::default);
     let started = Instant::now();
@@ -320,6 +357,7 @@ fn main() -> Result<()> {
             break;
         }
         pace.wait(t);
+        population.fails = t >= fails;
         let velocity = hand(t);
         let true_outputs = velocity.map(|v| (v * FASTEST) as f32);
         if notes.is_none() {

@@ -61,6 +61,8 @@ pub(crate) struct AppState {
     /// State that a page starts from if its address contains none.
     pub(crate) kept: Option<Value>,
     pub(crate) page_folder: Option<PathBuf>,
+    /// File of the session's history, if it is kept.
+    pub(crate) history_file: OnceLock<PathBuf>,
     /// Queue of events for the hub to send.
     pub(crate) events: mpsc::UnboundedSender<(String, Value)>,
 }

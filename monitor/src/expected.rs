@@ -15,7 +15,7 @@ use crate::frame::{Frame, Section};
 const FEWEST_STEPS: u64 = 100;
 
 /// Sums for the R² of one output: squared errors, and squared deviations of the reference from its mean.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Fit {
     pub(crate) rows: u64,
     mean: f64,
@@ -33,6 +33,20 @@ impl Fit {
         self.mean += off / self.rows as f64;
         self.around += off * (reference - self.mean);
         self.left += (reference - estimate).powi(2);
+    }
+
+    /// Adds the rows of another sum (Chan's method).
+    pub(crate) fn merge(&mut self, other: &Self) {
+        if other.rows == 0 {
+            return;
+        }
+        let (own, more) = (self.rows as f64, other.rows as f64);
+        let off = other.mean - self.mean;
+        self.rows += other.rows;
+        let all = self.rows as f64;
+        self.mean += off * more / all;
+        self.around += other.around + off * off * own * more / all;
+        self.left += other.left;
     }
 
     /// R²; `None` if the reference is constant.

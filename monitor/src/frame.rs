@@ -61,7 +61,7 @@ impl Section {
     pub const ESTIMATE: Self = Self(3);
     /// f32 (rows, outputs): intended outputs; NaN if unknown. Absent if none are known.
     pub const TRUTH: Self = Self(4);
-    /// u32 × 64: number of steps by latency since the frame before; see [`latency_bucket`].
+    /// u32 × 104: number of steps by latency since the frame before; see [`latency_bucket`].
     pub const LATENCY: Self = Self(5);
     /// u64: totals, in the order of [`Counters`].
     pub const COUNTERS: Self = Self(6);
@@ -104,6 +104,8 @@ impl Section {
     /// f32 (rows, classes + 1): probabilities of the classes of a gate, then the factor of the gated outputs. The factor is NaN
     /// while the gate stands open. Absent for a model without a gate.
     pub const GATE: Self = Self(26);
+    /// u32: the longest latency of those that [`LATENCY`](Self::LATENCY) counts, in nanoseconds; absent if it counts none.
+    pub const LONGEST: Self = Self(27);
 }
 
 /// Totals of a session. Each frame has them all, so that a lost frame loses no count.
@@ -143,10 +145,10 @@ impl Counters {
     }
 }
 
-/// Number of buckets of a latency histogram.
-pub const BUCKETS: usize = 64;
+/// Number of buckets of a latency histogram: up to 2³² ns, which is 4.3 s.
+pub const BUCKETS: usize = 104;
 
-/// Bucket of a latency: four per octave from 64 ns; the last one has all longer latencies.
+/// Bucket of a latency: four per octave from 64 ns.
 pub fn latency_bucket(nanoseconds: u32) -> usize {
     let ns = nanoseconds.max(64);
     let octave = 31 - ns.leading_zeros();

@@ -166,7 +166,7 @@ fn latency_buckets_are_quarters_of_octaves() {
         let [begin, end] = [bucket, bucket + 1].map(|b| 64.0 * (b as f64 / 4.0).exp2());
         for ns in [
             begin.ceil() as u32,
-            (begin + end) as u32 / 2,
+            ((begin + end) / 2.0) as u32,
             end.ceil() as u32 - 1,
         ] {
             let got = latency_bucket(ns);
@@ -182,6 +182,6 @@ fn latency_buckets_are_quarters_of_octaves() {
             latency_bucket(64),
             latency_bucket(u32::MAX)
         ),
-        (0, 0, 63)
+        (0, 0, BUCKETS - 1)
     );
 }

@@ -88,7 +88,7 @@ impl Token {
     }
 
     /// Compares in a time that does not reveal where the texts differ.
-    fn is(&self, other: &str) -> bool {
+    pub fn is(&self, other: &str) -> bool {
         let (a, b) = (self.0.as_bytes(), other.as_bytes());
         let differ = a.iter().zip(b).fold(0u8, |d, (x, y)| d | (x ^ y));
         a.len() == b.len() && std::hint::black_box(differ) == 0

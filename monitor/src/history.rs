@@ -88,7 +88,7 @@ pub(crate) struct Miss {
     pub(crate) nanoseconds: u32,
 }
 
-/// Misses close together, and the frames around them.
+/// Misses close together, or another moment of interest, and the frames around them.
 #[derive(Debug)]
 pub(crate) struct Moment {
     pub(crate) id: u64,
@@ -136,8 +136,29 @@ impl Moments {
 
     /// Adds a missed deadline; `history` has the frames before it.
     pub(crate) fn miss(&mut self, miss: Miss, history: &History) {
-        let span = miss.tick.saturating_sub(self.around)..miss.tick.saturating_add(self.around + 1);
+        self.open_at(miss.tick, history);
+        if let Some(open) = self.kept.back_mut() {
+            if open.misses.len() < MISSES_OF_A_MOMENT {
+                self.bytes += size_of::<Miss>();
+                open.misses.push(miss);
+            } else {
+                open.more += 1;
+            }
+        }
+        self.shrink();
+    }
+
+    /// Stores the frames around a tick at which something else happened.
+    pub(crate) fn keep(&mut self, tick: i64, history: &History) {
+        self.open_at(tick, history);
+        self.shrink();
+    }
+
+    /// Makes the newest moment one that reaches around `tick`.
+    fn open_at(&mut self, tick: i64, history: &History) {
+        let span = tick.saturating_sub(self.around)..tick.saturating_add(self.around + 1);
         if let Some(open) = self.kept.back_mut()
+            && open.ticks.start <= span.start
             && span.start < open.ticks.end
             && span.end - open.ticks.start <= LONGEST_MOMENT * self.around
         {
@@ -148,18 +169,11 @@ impl Moments {
                 self.bytes += frame.stored_bytes();
                 open.frames.push(frame.clone());
             }
-            if open.misses.len() < MISSES_OF_A_MOMENT {
-                self.bytes += size_of::<Miss>();
-                open.misses.push(miss);
-            } else {
-                open.more += 1;
-            }
-            self.shrink();
             return;
         }
         let moment = Moment {
             id: self.next,
-            misses: vec![miss],
+            misses: Vec::new(),
             more: 0,
             frames: history.range(span.clone()).cloned().collect(),
             ticks: span,
@@ -167,7 +181,6 @@ impl Moments {
         self.bytes += moment.stored_bytes();
         self.kept.push_back(moment);
         self.next += 1;
-        self.shrink();
     }
 
     /// Adds a frame to the moment that is still open, if it lies in it.

@@ -1,8 +1,8 @@
 //! Between the session and its viewers: turns the steps in the ring into one frame for all viewers.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
-use betz_runtime::stream::{Health, HealthReader, SwapState};
+use betz_runtime::stream::{Health, HealthReader};
 use bytes::Bytes;
 
 use crate::class_events::ClassEvents;
@@ -10,8 +10,12 @@ use crate::feed::{FeedReader, FeedStep, TruthReader};
 use crate::frame::{
     BUCKETS, Counters, Kind, MAX_TICKS, STEP_BEFORE, Section, Writer, latency_bucket,
 };
-use crate::history::{History, Miss, Moments, SpannedFrame};
-use crate::labels::LabelHistory;
+use crate::history::{Miss, SpannedFrame};
+use crate::labels;
+use crate::session_history::{Losses, StepFacts};
+use serde_json::{Value, json};
+
+pub(crate) use crate::hub_state::{BOUNDS_NS, HubState, lock};
 
 /// A gap this long, in ticks, ends a frame, which would otherwise be almost empty.
 const LONGEST_GAP: i64 = 1_000;
@@ -19,60 +23,8 @@ const LONGEST_GAP: i64 = 1_000;
 const SPIKES_A_SECOND: u64 = 400_000;
 /// Largest number of rows of such cells.
 const CELL_ROWS: usize = 2_048;
-/// Bounds of the latency histogram of `/metrics`, in nanoseconds.
-pub(crate) const BOUNDS_NS: [u32; 16] = [
-    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
-    1_000_000, 2_500_000, 5_000_000, 10_000_000,
-];
 /// Largest number of stored events.
 const MOST_EVENTS: usize = 1_000;
-
-/// State shared by the hub and the server; the session never touches it.
-#[derive(Debug)]
-pub(crate) struct HubState {
-    pub(crate) history: History,
-    pub(crate) moments: Moments,
-    pub(crate) totals: Counters,
-    /// Number of steps by latency; the last bucket counts those above all [`BOUNDS_NS`].
-    pub(crate) latency: [u64; 17],
-    pub(crate) latency_sum_ns: u64,
-    pub(crate) swap: SwapState,
-    pub(crate) model: u64,
-    /// Spikes per second of each channel, over the last whole second.
-    pub(crate) rates: Vec<f32>,
-    /// Events as JSON objects, the oldest first.
-    pub(crate) events: std::collections::VecDeque<String>,
-    /// True once the session's end of the feed is gone.
-    pub(crate) ended: bool,
-    /// Number of trials so far.
-    pub(crate) trials: u64,
-    /// Labels of the last minute.
-    pub(crate) labels: LabelHistory,
-}
-
-impl HubState {
-    pub(crate) fn new(channels: usize, keep_ticks: i64, around: i64) -> Self {
-        Self {
-            history: History::new(keep_ticks),
-            moments: Moments::new(around),
-            totals: Counters::default(),
-            latency: [0; 17],
-            latency_sum_ns: 0,
-            swap: SwapState::Idle,
-            model: 0,
-            rates: vec![0.0; channels],
-            events: std::collections::VecDeque::new(),
-            ended: false,
-            trials: 0,
-            labels: LabelHistory::default(),
-        }
-    }
-}
-
-/// Locks a mutex even after a panic: every write leaves the data consistent.
-pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Fixed properties of a session.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +58,7 @@ pub(crate) struct FrameBuilder {
     /// Values of a gate; empty for a model without one.
     gate: Vec<f32>,
     latency: [u32; BUCKETS],
+    longest_ns: u32,
     slow: Vec<u16>,
     trials: Vec<u16>,
 }
@@ -128,6 +81,7 @@ impl FrameBuilder {
             beside: Vec::new(),
             gate: Vec::new(),
             latency: [0; BUCKETS],
+            longest_ns: 0,
             slow: Vec::new(),
             trials: Vec::new(),
         }
@@ -160,6 +114,7 @@ impl FrameBuilder {
         let ns = step.previous_latency_ns;
         if ns > 0 {
             self.latency[latency_bucket(ns)] += 1;
+            self.longest_ns = self.longest_ns.max(ns);
             if self.shape.deadline_ns.is_some_and(|d| ns > d) {
                 let at = if self.row_tick.is_empty() {
                     STEP_BEFORE
@@ -215,7 +170,7 @@ impl FrameBuilder {
         rates: Option<&[f32]>,
     ) -> Option<SpannedFrame> {
         let first = self.first.take()?;
-        let room = 512
+        let room = 768
             + self.spike_tick.len() * 6
             + self.row_tick.len() * (2 + 12 * self.shape.outputs)
             + self.gate.len() * 4
@@ -253,6 +208,9 @@ impl FrameBuilder {
             frame.u16(Section::ROW_TICK, &self.row_tick);
         }
         frame.u32(Section::LATENCY, &self.latency);
+        if self.longest_ns > 0 {
+            frame.u32(Section::LONGEST, &[self.longest_ns]);
+        }
         frame.u64(Section::COUNTERS, &totals.words());
         if !self.slow.is_empty() {
             frame.u16(Section::SLOW, &self.slow);
@@ -294,6 +252,7 @@ impl FrameBuilder {
         self.dense = true;
         self.has_truth = false;
         self.latency = [0; BUCKETS];
+        self.longest_ns = 0;
         self.spike_tick.clear();
         self.spike_channel.clear();
         self.spike_offset.clear();
@@ -338,6 +297,10 @@ pub(crate) struct Hub {
     ticks_of_counts: f64,
     /// Tick of the last step.
     before: Option<i64>,
+    /// Losses at the begin of the turn.
+    losses: Losses,
+    /// Seconds that ended in this turn: tick, and what [`HubState::close_before`] returned.
+    ended: Vec<(i64, Value, bool)>,
 }
 
 impl Hub {
@@ -355,6 +318,8 @@ impl Hub {
             counts: vec![0; shape.channels as usize],
             ticks_of_counts: 0.0,
             before: None,
+            losses: Losses::default(),
+            ended: Vec::new(),
         }
     }
 
@@ -372,6 +337,7 @@ impl Hub {
     pub(crate) fn turn(&mut self, seen: &Mutex<HubState>, mut send: impl FnMut(Bytes)) -> usize {
         let (mut frames, mut onsets) = (0, Vec::new());
         let connected = self.reader.is_connected();
+        self.losses = losses(&self.totals());
         while self.reader.take(&mut self.step) {
             if !self.gathering.takes(&self.step) {
                 frames += usize::from(self.finish(seen, &mut send));
@@ -388,10 +354,13 @@ impl Hub {
         for (tick, onset) in onsets {
             self.event(seen, "class", onset, tick, &mut send);
         }
+        self.seconds(seen, &mut send);
         self.swaps(seen, &mut send);
         if !connected && !lock(seen).ended {
+            self.end_second(seen);
+            self.seconds(seen, &mut send);
             let tick = self.before.unwrap_or(0);
-            self.event(seen, "ended", serde_json::json!({}), tick, &mut send);
+            self.event(seen, "ended", json!({}), tick, &mut send);
             lock(seen).ended = true;
         }
         frames
@@ -408,15 +377,53 @@ impl Hub {
             }
         }
         let ns = self.step.previous_latency_ns;
+        let shape = self.gathering.shape;
+        let second = (self.step.tick as f64 / shape.ticks_a_second).floor() as i64;
+        let missed = ns > 0 && shape.deadline_ns.is_some_and(|d| ns > d);
         let mut seen = lock(seen);
+        if let Some((slot, changed)) = seen.close_before(second, 1.0 / shape.ticks_a_second) {
+            self.ended.push((self.step.tick, slot, changed));
+        }
+        seen.session.step(&StepFacts {
+            second,
+            spikes: &self.step.spikes,
+            previous_latency_ns: ns,
+            missed,
+            estimates: &self.step.estimates,
+            truth: &self.row,
+            losses: self.losses,
+        });
         if ns > 0 {
             let bound = BOUNDS_NS.iter().position(|&b| ns <= b);
             seen.latency[bound.unwrap_or(BOUNDS_NS.len())] += 1;
             seen.latency_sum_ns += u64::from(ns);
-            let deadline = self.gathering.shape.deadline_ns;
-            self.totals.misses += u64::from(deadline.is_some_and(|d| ns > d));
+            seen.computing.push(second, ns);
+            self.totals.misses += u64::from(missed);
         }
         seen.trials += u64::from(self.step.trial_begins);
+    }
+
+    /// Ends the open second of a session that has stopped.
+    fn end_second(&mut self, seen: &Mutex<HubState>) {
+        let step_seconds = 1.0 / self.gathering.shape.ticks_a_second;
+        if let Some((slot, changed)) = lock(seen).close_before(i64::MAX, step_seconds) {
+            self.ended.push((self.before.unwrap_or(0), slot, changed));
+        }
+    }
+
+    /// Tells every viewer of the seconds that have ended; a verdict that changed is an event, too.
+    fn seconds(&mut self, seen: &Mutex<HubState>, send: &mut impl FnMut(Bytes)) {
+        for (tick, slot, changed) in std::mem::take(&mut self.ended) {
+            let verdict = lock(seen).judge.json();
+            let event = json!({"type": "second", "tick": tick, "slot": slot, "verdict": verdict});
+            send(self.gathering.event(tick, &event.to_string()));
+            if changed {
+                let more = json!({"level": verdict["level"], "words": verdict["words"]});
+                let since = verdict["since"].as_f64().unwrap_or(0.0);
+                let at = (since * self.gathering.shape.ticks_a_second).round() as i64;
+                self.event(seen, "verdict", more, at, send);
+            }
+        }
     }
 
     fn totals(&self) -> Counters {
@@ -482,23 +489,11 @@ impl Hub {
         let tick = self.before.unwrap_or(0);
         let model = format!("{:016x}", health.model);
         if health.model_swaps != self.last.model_swaps {
-            self.event(
-                seen,
-                "swap",
-                serde_json::json!({"model": model}),
-                tick,
-                send,
-            );
+            self.event(seen, "swap", json!({"model": model}), tick, send);
         }
         if health.swap != self.last.swap {
             let state = format!("{:?}", health.swap);
-            self.event(
-                seen,
-                "swap state",
-                serde_json::json!({"state": state}),
-                tick,
-                send,
-            );
+            self.event(seen, "swap state", json!({"state": state}), tick, send);
         }
         let mut seen = lock(seen);
         seen.swap = health.swap;
@@ -512,7 +507,7 @@ impl Hub {
         &mut self,
         seen: &Mutex<HubState>,
         kind: &str,
-        mut more: serde_json::Value,
+        mut more: Value,
         send: &mut impl FnMut(Bytes),
     ) {
         if kind == "labels" {
@@ -526,16 +521,16 @@ impl Hub {
     }
 
     /// Sends labels to every viewer, and stores them as long as their steps.
-    fn labels(
-        &mut self,
-        seen: &Mutex<HubState>,
-        mut labels: serde_json::Value,
-        send: &mut impl FnMut(Bytes),
-    ) {
+    fn labels(&mut self, seen: &Mutex<HubState>, mut labels: Value, send: &mut impl FnMut(Bytes)) {
         let tick = self.before.unwrap_or(0);
         {
             let seen = &mut *lock(seen);
             let first = seen.history.span().map_or(i64::MIN, |span| span.start);
+            let ticks_a_second = self.gathering.shape.ticks_a_second;
+            for (tick, truth, estimates) in labels::new_rows(&seen.labels, &labels, &seen.history) {
+                let second = (tick as f64 / ticks_a_second).floor() as i64;
+                seen.session.label(second, &truth, &estimates);
+            }
             seen.labels.push(&labels, first);
         }
         labels["type"] = "labels".into();
@@ -544,9 +539,9 @@ impl Hub {
     }
 
     /// Sends the state of the session to every viewer. It is not stored with the events, because the next one replaces it.
-    pub(crate) fn status_now(&mut self, status: &serde_json::Value, send: &mut impl FnMut(Bytes)) {
+    pub(crate) fn status_now(&mut self, status: &Value, send: &mut impl FnMut(Bytes)) {
         let tick = self.before.unwrap_or(0);
-        let event = serde_json::json!({"type": "status", "tick": tick, "status": status});
+        let event = json!({"type": "status", "tick": tick, "status": status});
         send(self.gathering.event(tick, &event.to_string()));
     }
 
@@ -555,21 +550,36 @@ impl Hub {
         &mut self,
         seen: &Mutex<HubState>,
         kind: &str,
-        more: serde_json::Value,
+        more: Value,
         tick: i64,
         send: &mut impl FnMut(Bytes),
     ) {
-        let mut event = serde_json::json!({"type": kind, "tick": tick});
-        if let (Some(event), serde_json::Value::Object(more)) = (event.as_object_mut(), more) {
+        let mut event = json!({"type": kind, "tick": tick});
+        if let (Some(event), Value::Object(more)) = (event.as_object_mut(), more) {
             event.extend(more);
         }
         let json = event.to_string();
         send(self.gathering.event(tick, &json));
         let mut seen = lock(seen);
+        if kind == "control" && event["what"] == "mask" {
+            let channels = event["channels"].as_array().into_iter().flatten();
+            seen.masked = channels.filter_map(|c| Some(c.as_u64()? as u32)).collect();
+            seen.masked.sort_unstable();
+        }
         if seen.events.len() == MOST_EVENTS {
             seen.events.pop_front();
         }
         seen.events.push_back(json);
+    }
+}
+
+/// The losses among a session's totals.
+fn losses(totals: &Counters) -> Losses {
+    Losses {
+        dropped: totals.dropped,
+        late: totals.late,
+        unknown: totals.unknown,
+        not_shown: totals.steps_not_shown,
     }
 }
 

@@ -3,6 +3,8 @@
 use super::*;
 use crate::feed::{Feed, feed, truth};
 use crate::frame::Frame;
+use crate::session_history::SessionHistory;
+use betz_runtime::stream::SwapState;
 use betz_runtime::stream::{Input, Step, StepStatus, Tap};
 
 const SHAPE: Shape = Shape {
@@ -20,6 +22,7 @@ struct Rig {
     sent: Vec<Bytes>,
     /// Estimates of a second model.
     beside: Vec<f64>,
+    seconds: Vec<Value>,
 }
 
 fn rig(words: usize) -> Rig {
@@ -32,6 +35,7 @@ fn rig(words: usize) -> Rig {
         seen: Mutex::new(HubState::new(8, 60_000, 500)),
         sent: Vec::new(),
         beside: Vec::new(),
+        seconds: Vec::new(),
     }
 }
 
@@ -53,15 +57,28 @@ impl Rig {
         });
     }
 
+    /// Frames of a turn, without the seconds that ended in it: these are in `seconds`.
     fn turn(&mut self) -> Vec<Frame<'_>> {
         self.sent.clear();
-        let sent = &mut self.sent;
-        self.hub.turn(&self.seen, |f| sent.push(f));
+        let (sent, seconds) = (&mut self.sent, &mut self.seconds);
+        self.hub.turn(&self.seen, |f| {
+            let event: Value = event_of(&f);
+            match event["type"] == "second" {
+                true => seconds.push(event),
+                false => sent.push(f),
+            }
+        });
         self.sent
             .iter()
             .map(|f| Frame::read(f).unwrap().0)
             .collect()
     }
+}
+
+/// The event of a frame; null for others.
+fn event_of(bytes: &[u8]) -> Value {
+    let frame = Frame::read(bytes).unwrap().0;
+    serde_json::from_slice(frame.section(Section::EVENT, 1)).unwrap_or_default()
 }
 
 fn counters(frame: &Frame<'_>) -> Vec<u64> {
@@ -312,4 +329,85 @@ fn a_session_that_ends_is_told_once() {
     assert_eq!(kinds, [1, 2]);
     assert!(rig.turn().is_empty());
     assert!(lock(&rig.seen).ended);
+}
+
+#[test]
+fn every_second_is_told_once_with_the_numbers_of_its_steps() {
+    let mut rig = rig(1 << 20);
+    rig.seen = {
+        let mut state = HubState::new(8, 60_000, 500);
+        state.session = SessionHistory::new(8, 2);
+        Mutex::new(state)
+    };
+    for tick in 0..2_500 {
+        // The estimate is the tick, the truth half a unit beside it, and every tenth step misses.
+        rig.truth.step(&[tick as f32 + 0.5, -1.0]);
+        rig.step(tick, &[3, 3, 1], if tick % 10 == 0 { 6_000 } else { 900 });
+        if tick % 100 == 0 {
+            rig.turn();
+        }
+    }
+    rig.turn();
+    let told: Vec<(&Value, &Value, &Value)> = (rig.seconds.iter())
+        .map(|s| (&s["slot"]["at"], &s["slot"]["spikes"], &s["slot"]["misses"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (&json!(0), &json!(3_000), &json!(100)),
+            (&json!(1), &json!(3_000), &json!(100))
+        ]
+    );
+    let slot = &rig.seconds[1]["slot"];
+    assert_eq!(slot["computing"]["longest_ns"], 6_000);
+    assert_eq!(slot["computing"]["p99_ns"], 6_000);
+    let r2 = slot["r2"][0].as_f64().unwrap();
+    assert!(r2 > 0.999 && slot["r2"][1].is_null(), "{slot}");
+    // Late labels count, too, and once.
+    let rows: Vec<Value> = (2_100..2_200)
+        .map(|tick| json!([tick, [tick as f32, 0.0]]))
+        .collect();
+    drop(rig.feed);
+    let (mut sent, mut seconds) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        rig.hub
+            .event_now(&rig.seen, "labels", json!({"rows": rows}), &mut |f| {
+                sent.push(f)
+            });
+    }
+    rig.hub.turn(&rig.seen, |f| seconds.push(event_of(&f)));
+    let last = seconds.iter().find(|e| e["type"] == "second").unwrap();
+    assert_eq!(
+        (&last["slot"]["at"], &last["slot"]["steps"]),
+        (&json!(2), &json!(500))
+    );
+    assert_eq!(seconds.iter().filter(|e| e["type"] == "second").count(), 1);
+}
+
+#[test]
+fn labels_without_other_truth_make_the_score_of_their_second() {
+    let mut rig = rig(1 << 20);
+    lock(&rig.seen).session = SessionHistory::new(8, 2);
+    for tick in 0..1_000 {
+        rig.step(tick, &[], 900);
+    }
+    rig.turn();
+    let rows: Vec<Value> = (100..200)
+        .map(|tick| json!([tick, [tick as f32 + 1.0, 5.0]]))
+        .collect();
+    // The same labels again add nothing.
+    for _ in 0..2 {
+        rig.hub
+            .event_now(&rig.seen, "labels", json!({"rows": rows}), &mut |_| ());
+    }
+    rig.step(1_000, &[], 900);
+    rig.turn();
+    let found = lock(&rig.seen).session.r2();
+    // Off by 1 where the variance is that of 0 … 99.
+    let expected = 1.0 - 1.0 / ((100.0 * 100.0 - 1.0) / 12.0);
+    assert!(
+        (found[0].unwrap() - expected).abs() < 1e-9,
+        "{found:?} for {expected}"
+    );
+    assert_eq!((found[1], lock(&rig.seen).session.r2_steps()), (None, 100));
 }

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use betz_base::error::{Error, Result};
 use serde_json::{Value, json};
 
+use crate::frame::{Frame, Section};
+use crate::history::History;
+
 /// Largest number of labels that are stored.
 const MOST_LABELS: usize = 1 << 17;
 
@@ -76,6 +79,71 @@ impl LabelHistory {
             .map(|label| json!([label.tick, label.values]))
             .collect();
         Some(json!({"type": "labels", "tick": 0, "rows": rows}))
+    }
+}
+
+/// Labels of an event that are new: tick, true outputs, and the estimates of that step, as the frames have them. A label of a
+/// step whose true outputs are known adds nothing.
+pub(crate) fn new_rows(
+    known: &LabelHistory,
+    event: &Value,
+    history: &History,
+) -> Vec<(i64, Vec<f32>, Vec<f32>)> {
+    let ticks: std::collections::HashSet<i64> = known.labels.iter().map(|l| l.tick).collect();
+    let rows = event["rows"].as_array().into_iter().flatten();
+    let new = rows.filter_map(of_row).filter(|l| !ticks.contains(&l.tick));
+    let mut held: Option<(std::ops::Range<i64>, FrameRows)> = None;
+    let mut found = Vec::new();
+    for Label { tick, values } in new {
+        if !held
+            .as_ref()
+            .is_some_and(|(ticks, _)| ticks.contains(&tick))
+        {
+            let frame = history.range(tick..tick.saturating_add(1)).next();
+            held = frame
+                .and_then(|f| Some((f.ticks.clone(), FrameRows::read(&f.bytes, values.len())?)));
+        }
+        let estimates = held.as_ref().and_then(|(_, rows)| rows.estimates(tick));
+        found.extend(estimates.map(|estimates| (tick, values, estimates.to_vec())));
+    }
+    found
+}
+
+/// Rows of a frame.
+struct FrameRows {
+    width: usize,
+    ticks: Vec<i64>,
+    estimates: Vec<f32>,
+    truth: Vec<f32>,
+}
+
+impl FrameRows {
+    fn read(bytes: &[u8], width: usize) -> Option<Self> {
+        let frame = Frame::read(bytes).ok()?.0;
+        let ticks: Vec<i64> = match frame.section(Section::ROW_TICK, 2) {
+            [] => (0..i64::from(frame.ticks)).collect(),
+            _ => frame.u16(Section::ROW_TICK).map(i64::from).collect(),
+        };
+        Some(Self {
+            width,
+            ticks: ticks
+                .into_iter()
+                .map(|offset| frame.first + offset)
+                .collect(),
+            estimates: frame.f32(Section::ESTIMATE).collect(),
+            truth: frame.f32(Section::TRUTH).collect(),
+        })
+    }
+
+    /// Estimates of a step whose true outputs are not in the frame.
+    fn estimates(&self, tick: i64) -> Option<&[f32]> {
+        let row = self.ticks.binary_search(&tick).ok()?;
+        let part = row * self.width..(row + 1) * self.width;
+        let unknown = |truth: &[f32]| truth.iter().all(|v| v.is_nan());
+        if !self.truth.get(part.clone()).is_none_or(unknown) {
+            return None;
+        }
+        self.estimates.get(part)
     }
 }
 

@@ -52,7 +52,9 @@ mod gate;
 mod guard;
 mod history;
 mod hub;
+mod hub_state;
 mod labels;
+mod latency;
 mod looking;
 mod maps;
 mod metrics;
@@ -60,12 +62,16 @@ mod options;
 mod page;
 mod parts;
 mod server;
+mod session_file;
+mod session_history;
 mod simulation;
 mod source;
 mod status;
+mod verdict;
 mod viewer;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
@@ -90,13 +96,15 @@ pub use options::Options;
 pub use simulation::{SimulatedPopulation, Simulation, Wish};
 pub use source::{ModelCard, Source};
 pub use status::{
-    LearningStatus, NoteStatus, RecalibrationStatus, RecordingStatus, SessionStatus, SourceStatus,
+    ArrivalToOutput, LearningStatus, NoteStatus, RecalibrationStatus, RecordingStatus,
+    SessionStatus, SourceStatus,
 };
 
 use app::AppState;
 use guard::Guard;
 use hub::{Hub, HubState, Shape, lock};
 use options::{check, check_token};
+use session_file::HistoryKeeper;
 
 /// Frames made per second.
 const FRAMES_A_SECOND: u32 = 60;
@@ -172,6 +180,7 @@ impl Monitor {
         let turn = Duration::from_secs(1) / FRAMES_A_SECOND;
         let work = move || {
             let mut due = Instant::now();
+            let mut keeper = HistoryKeeper::default();
             while !stopping.load(Ordering::Relaxed) {
                 if let Some(health) = lock(&given).take() {
                     hub.watch(health);
@@ -188,12 +197,14 @@ impl Monitor {
                 for (kind, more) in told {
                     hub.event_now(&shared.seen, &kind, more, &mut send);
                 }
+                keeper.write_if_due(&shared);
                 due += turn;
                 match due.checked_duration_since(Instant::now()) {
                     Some(wait) => std::thread::sleep(wait),
                     None => due = Instant::now(),
                 }
             }
+            keeper.write(&shared);
         };
         monitor.threads.push(thread("betz-hub", work)?);
         Ok((monitor, feed))
@@ -406,7 +417,24 @@ impl Monitor {
     /// Shows the state of the session in the page's status band, in place of the one before. A program that reports
     /// once per second is often enough.
     pub fn status(&self, status: &SessionStatus) {
+        if let Some(lately) = status.arrival_lately {
+            lock(&self.shared.seen).session.arrival(lately);
+        }
         lock(&self.shared.status).set(status);
+    }
+
+    /// Keeps the session's history in a file, written every ten seconds of the session and at its end. If the file exists, the
+    /// session goes on where it ends: its history has the seconds of the file, too.
+    ///
+    /// # Errors
+    /// `Io` if an existing file cannot be read; `Mismatch` and `InvalidArgument` if it is no history of this session;
+    /// `InvalidArgument` from the second call on.
+    pub fn keep_history(&self, file: &Path) -> Result<()> {
+        session_file::restore(&self.shared, file)?;
+        let kept = self.shared.history_file.set(file.to_owned());
+        kept.map_err(|_| {
+            Error::argument("history: expected one file for a session, got a second one")
+        })
     }
 
     /// Number of pages that watch.
@@ -459,7 +487,7 @@ fn state_of(
         .collect::<Result<_>>()?;
     let kept = (KEPT_SECONDS / source.step_seconds).ceil() as i64;
     let around = (AROUND_SECONDS / source.step_seconds).ceil() as i64;
-    let seen = HubState::new(source.channel_names.len(), kept, around);
+    let seen = HubState::of(&source, kept, around);
     Ok(Arc::new(AppState {
         source,
         recorded: shown.recordings,
@@ -484,6 +512,7 @@ fn state_of(
         epoch: epoch()?,
         kept: options.state,
         page_folder: options.page_folder,
+        history_file: OnceLock::new(),
         events,
     }))
 }

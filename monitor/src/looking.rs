@@ -177,8 +177,9 @@ pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computi
     let measure = match asked.measure.as_deref().unwrap_or("pearson") {
         "pearson" => Measure::Pearson,
         "spearman" => Measure::Spearman,
+        "kendall" => Measure::Kendall,
         other => {
-            let words = format!("measure: expected pearson or spearman, got {other:?}");
+            let words = format!("measure: expected pearson, spearman or kendall, got {other:?}");
             return (StatusCode::BAD_REQUEST, words).into_response();
         }
     };

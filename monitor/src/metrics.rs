@@ -39,6 +39,7 @@ fn singles(out: &mut String, seen: &HubState, served: ServerCounts) {
         ("betz_monitor_frames_skipped_total", "counter", "Frames that a viewer was too slow for.", served.frames_skipped),
         ("betz_monitor_viewers", "gauge", "Pages that watch.", served.viewers as u64),
         ("betz_monitor_history_bytes", "gauge", "Bytes of the last minute's frames, at most 256 MiB.", seen.history.bytes() as u64),
+        ("betz_monitor_session_bytes", "gauge", "Bytes of the session's history by second and minute.", seen.session.bytes() as u64),
         ("betz_monitor_moments_bytes", "gauge", "Bytes of the frames around missed deadlines, at most 64 MiB.", seen.moments.bytes() as u64),
     ];
     for (name, kind, help, value) in all {

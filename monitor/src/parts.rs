@@ -12,7 +12,8 @@ use serde_json::Value;
 use crate::app::{App, AppState, json_of, no_source};
 use crate::explore::native::OverviewQuery;
 use crate::explore::recorded::DecodedRecording;
-use crate::explore::trials::{self, TrialQuery};
+use crate::explore::trials::{self, TrialEvents, TrialQuery};
+use crate::explore::unit::UnitQuery;
 use crate::hub::lock;
 use crate::looking;
 
@@ -105,6 +106,15 @@ pub(crate) async fn range(State(app): State<App>, Query(asked): Query<Range>) ->
     done(work, |found| json_of(&found)).await
 }
 
+/// Intervals, autocorrelogram, rate and tuning of a channel over a whole recording.
+pub(crate) async fn unit(State(app): State<App>, Query(asked): Query<UnitQuery>) -> Response {
+    if app.recorded.get(asked.source).is_none() {
+        return no_source(&app, asked.source);
+    }
+    let work = move || app.recorded[asked.source].unit(asked);
+    done(work, |found| json_of(&found)).await
+}
+
 #[derive(Deserialize)]
 pub(crate) struct Trials {
     #[serde(default)]
@@ -159,7 +169,12 @@ pub(crate) async fn trials(State(app): State<App>, Query(asked): Query<Trials>) 
             name: asked.align,
             ticks,
         };
-        trials::trials(recorded, &events, &[], query)
+        let of = TrialEvents {
+            events,
+            own: segments.clone(),
+            labels: Vec::new(),
+        };
+        trials::trials(recorded, &of, query)
     };
     done(work, frame_of).await
 }
@@ -197,12 +212,16 @@ fn around_labels(
         .map(|l| ((l.start / tick).round() as i64, l.name.as_str()))
         .collect();
     chosen.sort_unstable();
-    let (ticks, of): (Vec<i64>, Vec<&str>) = chosen.into_iter().unzip();
-    let events = Events {
-        name: "labels".into(),
-        ticks,
+    let (ticks, labels): (Vec<i64>, Vec<&str>) = chosen.into_iter().unzip();
+    let segments = match &recorded.times {
+        Some(times) => &times.segments,
+        None => &recorded.dataset.segments,
     };
-    trials::trials(recorded, &events, &of, query)
+    let of = TrialEvents {
+        labels,
+        ..TrialEvents::within("labels".into(), ticks, segments)
+    };
+    trials::trials(recorded, &of, query)
 }
 
 fn no_events(asked: &str, known: &str) -> Error {
@@ -228,13 +247,11 @@ fn of_the_last_minute(app: &AppState, align: &str, query: TrialQuery) -> Result<
         }
         other => return Err(no_events(other, "starts or marks")),
     };
-    let events = Events {
-        name: align.to_owned(),
-        ticks,
-    };
+    let segments = &lately.recorded.dataset.segments;
+    let of = TrialEvents::within(align.to_owned(), ticks, segments);
     let query = TrialQuery {
         origin_seconds: lately.first as f64 * app.source.step_seconds,
         ..query
     };
-    trials::trials(&lately.recorded, &events, &[], query)
+    trials::trials(&lately.recorded, &of, query)
 }

@@ -24,6 +24,7 @@ use tokio::sync::watch;
 use crate::app::{App, json_of, no_source};
 use crate::control::{Control, ControlRequest};
 use crate::decisions::Decision;
+use crate::explore::recorded::DecodedRecording;
 use crate::frame;
 use crate::guard::{Entry, policy_of};
 use crate::hub::lock;
@@ -117,7 +118,10 @@ fn router(app: App) -> Router {
         .route("/overview", get(parts::overview))
         .route("/range", get(parts::range))
         .route("/trials", get(parts::trials))
+        .route("/unit", get(parts::unit))
         .route("/weights/{model}", get(weights))
+        .route("/latency", get(latency))
+        .route("/history", get(history))
         .route("/misses", get(misses))
         .route("/misses/{id}", get(moment))
         .route("/networks", get(looking::networks))
@@ -252,6 +256,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "mined": app.mined.len() + usize::from(app.counted.get().is_some()),
         "maps": app.maps.len(),
         "labels": parts::label_names(&app),
+        "in_sample": recorded.is_some_and(DecodedRecording::in_sample),
         "kept": app.kept,
         "limits": {"viewers": VIEWERS, "in_flight": viewer::IN_FLIGHT, "waiting": viewer::WAITING},
     }))
@@ -325,6 +330,22 @@ fn frames_again(frames: &[Bytes]) -> Response {
         .iter()
         .for_each(|f| all.extend_from_slice(&frame::again(f)));
     ([(header::CONTENT_TYPE, "application/octet-stream")], all).into_response()
+}
+
+/// Time that steps take, by second.
+async fn latency(State(app): State<App>) -> Response {
+    let latency = lock(&app.seen).computing.json();
+    json_of(&latency)
+}
+
+/// The session's history by second, and the verdict on its decoder with those before.
+async fn history(State(app): State<App>) -> Response {
+    let seen = lock(&app.seen);
+    let mut history = seen.session.json();
+    history["verdict"] = seen.judge.json();
+    history["past"] = seen.judge.past().into();
+    drop(seen);
+    json_of(&history)
 }
 
 /// Moments around missed deadlines.

@@ -111,6 +111,37 @@ pub struct ModelCard {
     weights: Arc<[f32]>,
     classes: Option<ClassRules>,
     gate: Option<Gate>,
+    pub(crate) training: Training,
+}
+
+/// Facts of a model's training that a session is compared with.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Training {
+    pub(crate) segments: u64,
+    pub(crate) spikes: u64,
+    /// Cross-validated R², mean over the outputs that have one; `None` if there is none.
+    pub(crate) r2: Option<f64>,
+    /// Mean count per step of each channel, 0 for one that takes no part; empty if the model does not store them.
+    pub(crate) mean_counts: Vec<f64>,
+}
+
+impl Training {
+    fn of(decoder: &Decoder) -> Self {
+        let record = decoder.training();
+        let scores = record.scores.iter().map(|score| score.r2);
+        let known: Vec<f64> = scores.filter(|r2| r2.is_finite()).collect();
+        let means = decoder.limits().blanking.as_ref();
+        let means = means.map_or(&[][..], |blanking| &blanking.mean_counts);
+        let used = means.iter().zip(decoder.channel_mask());
+        Self {
+            segments: record.segments,
+            spikes: record.spikes,
+            r2: (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64),
+            mean_counts: used
+                .map(|(mean, used)| if *used { *mean } else { 0.0 })
+                .collect(),
+        }
+    }
 }
 
 impl ModelCard {
@@ -129,9 +160,13 @@ impl ModelCard {
             .map(|s| json!({"name": s.name, "unit": s.unit, "r2": number(s.r2), "rmse": number(s.rmse)}))
             .collect();
         let filters = decoder.bank().filters().iter();
-        let filters: Vec<Value> = filters
-            .map(|f| json!({"tau_seconds": f.tau_seconds, "order": f.order}))
-            .collect();
+        let filters = filters.map(|f| json!({"tau_seconds": f.tau_seconds, "order": f.order}));
+        // The page shows a filter by the time of its peak.
+        let sampled = decoder.bank().sampled().iter().enumerate().map(|(i, f)| {
+            let number = decoder.bank().filters().len() + i;
+            json!({"tau_seconds": decoder.bank().peak_seconds(number), "order": 0, "name": f.name()})
+        });
+        let filters: Vec<Value> = filters.chain(sampled).collect();
         let card = json!({
             "name": name,
             "fingerprint": format!("{fingerprint:016x}"),
@@ -160,6 +195,7 @@ impl ModelCard {
             weights: decoder.weights().iter().map(|w| *w as f32).collect(),
             classes: ClassRules::of(decoder),
             gate,
+            training: Training::of(decoder),
         }
     }
 
@@ -175,26 +211,62 @@ impl ModelCard {
     pub(crate) fn json(&self) -> &Value {
         &self.card
     }
+
+    /// Number of segments and spikes that the model was trained on.
+    pub(crate) fn trained(&self) -> (u64, u64) {
+        (self.training.segments, self.training.spikes)
+    }
 }
 
-/// Share of the readout per channel: Σ |φ| over filters and latents, divided by the sum over all channels.
+/// Share of the readout per channel: Σ |φ| over filters as a share of all channels' for each latent, then the mean over the
+/// latents that hear any channel. So it does not depend on the units of outputs.
 fn weight_share(decoder: &Decoder) -> Vec<f64> {
-    let width = decoder.bank().len() * decoder.latents();
-    let rows = decoder.weights().chunks_exact(width.max(1));
-    let sums: Vec<f64> = rows.map(|row| row.iter().map(|w| w.abs()).sum()).collect();
-    let all: f64 = sums.iter().sum();
-    // Six digits: a page draws no finer.
-    let share = |s: f64| {
-        if all > 0.0 {
-            (s / all * 1e6).round() / 1e6
-        } else {
-            0.0
-        }
+    share_of(decoder.weights(), decoder.channels(), decoder.latents())
+}
+
+/// `weights` are (channels, filters, latents).
+fn share_of(weights: &[f64], channels: usize, latents: usize) -> Vec<f64> {
+    let latents = latents.max(1);
+    let width = weights.len() / channels.max(1);
+    let of = |row: &[f64], latent: usize| -> f64 {
+        let own = row.iter().skip(latent).step_by(latents);
+        own.map(|weight| weight.abs()).sum()
     };
-    sums.into_iter().map(share).collect()
+    let rows = || weights.chunks_exact(width.max(1));
+    let all: Vec<f64> = (0..latents)
+        .map(|latent| rows().map(|row| of(row, latent)).sum())
+        .collect();
+    let heard = all.iter().filter(|all| **all > 0.0).count().max(1) as f64;
+    let share = |row: &[f64]| {
+        let shares = all.iter().enumerate().filter(|(_, all)| **all > 0.0);
+        let mean = shares
+            .map(|(latent, all)| of(row, latent) / all)
+            .sum::<f64>()
+            / heard;
+        // Six digits: a page draws no finer.
+        (mean * 1e6).round() / 1e6
+    };
+    let mut found: Vec<f64> = rows().map(share).collect();
+    found.resize(channels, 0.0);
+    found
 }
 
 /// `None` for NaN and infinity, which JSON does not have.
 fn number(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share_of;
+
+    #[test]
+    fn shares_of_channels_do_not_depend_on_units() {
+        // Two channels, one filter, two outputs; the first output also in units a thousand times smaller.
+        let own = share_of(&[3.0, 1.0, 1.0, -1.0], 2, 2);
+        let scaled = share_of(&[3_000.0, 1.0, 1_000.0, -1.0], 2, 2);
+        assert_eq!(own, [0.625, 0.375]);
+        assert_eq!(own, scaled);
+        assert_eq!(share_of(&[0.0; 4], 2, 2), [0.0, 0.0]);
+    }
 }

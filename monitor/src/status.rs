@@ -17,12 +17,28 @@ pub struct SessionStatus {
     pub recalibration: Option<RecalibrationStatus>,
     /// Labels and other notes that arrive; `None` if the session does not listen for any.
     pub notes: Option<NoteStatus>,
+    /// Time from the arrival of a step's last data to the hand-over of its outputs; `None` before the first step. Pages show it
+    /// beside the time that the decoder computes.
+    pub arrival_to_output: Option<ArrivalToOutput>,
+    /// The same over the steps since the status before, for the session's history; `None` if there were none.
+    pub arrival_lately: Option<ArrivalToOutput>,
     /// Steps that were made without data of any source.
     pub without_data: u64,
     /// Steps that were left out because the decoder was too slow for its source.
     pub behind: u64,
     /// One entry per source.
     pub sources: Vec<SourceStatus>,
+}
+
+/// Time from arrival to output, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, serde::Deserialize)]
+pub struct ArrivalToOutput {
+    /// Median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// Longest.
+    pub max_us: f64,
 }
 
 /// State of a recording.

@@ -5,6 +5,7 @@
 
 mod team;
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -70,27 +71,36 @@ fn main() -> ExitCode {
     let rank = ranks.rank();
     std::panic::set_hook(Box::new(move |panic| {
         said(panic);
-        eprintln!("betz-mpi: rank {rank} failed by an error in Betz itself and ends the job");
+        say(&format!(
+            "betz-mpi: rank {rank} failed by an error in Betz itself and ends the job"
+        ));
         SimpleCommunicator::world().abort(1)
     }));
     if let Err(error) = run(ranks, arguments) {
         if !first {
             std::thread::sleep(AFTER_THE_FIRST);
         }
-        eprintln!(
+        say(&format!(
             "betz-mpi: rank {rank} of {}: {}: {error}",
             ranks.size(),
             error.kind()
-        );
+        ));
         SimpleCommunicator::world().abort(i32::from(cluster::exit_code(&error)))
     }
     drop(universe);
     ExitCode::SUCCESS
 }
 
+/// Writes a line to standard error by one call of the system: `eprintln!` makes one of each part, and `mpirun` puts what it
+/// and other ranks say between two of them.
+fn say(line: &str) {
+    // Nobody is left to tell of a standard error that cannot be written.
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
 fn run(team: &'static dyn Team, arguments: Arguments) -> Result<()> {
     match arguments.command {
-        Command::Train(args) => cluster::train(team, &args),
+        Command::Train(args) => cluster::train(team, *args),
         Command::Mine(args) => cluster::mine(team, *args),
         Command::Network(args) => cluster::network(team, *args),
     }

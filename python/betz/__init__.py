@@ -11,10 +11,16 @@ True
 
 `Recording` holds what was recorded, `Decoder` and `ClassDecoder` are scikit-learn's estimators, `Model` what they have trained, `Session` a
 model at work tick by tick, `Live` a whole session with its source; `look` shows what a recording holds, `plot`
-draws, `show` opens the page; `mine`, `network`, `simulate` and `sort` are the library's other parts.
+draws, `show` opens the page; `mine`, `network`, `simulate`, `spiking` and `sort` are the library's other parts.
 """
 
+import os
 from typing import TYPE_CHECKING
+
+try:
+    import numpy
+except ImportError as error:
+    raise ImportError("betz: expected NumPy, whose arrays it takes and gives, got none; install numpy") from error
 
 from ._core import (
     BetzError,
@@ -36,6 +42,7 @@ from ._core import (
     Unlike,
     __version__,
     count,
+    forked,
     join,
     look,
     mine,
@@ -45,7 +52,13 @@ from ._core import (
     simulate,
     sort,
 )
+from . import spiking
 from ._show import Page, show
+
+# A fork has none of the library's threads; it starts its own.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forked)
+del forked, os, numpy
 
 if TYPE_CHECKING:
     from . import plot
@@ -86,6 +99,7 @@ __all__ = [
     "show",
     "simulate",
     "sort",
+    "spiking",
     "__version__",
 ]
 

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _labels
 from ._core import Dataset, Recording, Sums, class_events, labels, train_classes, warn
-from ._decoder import Decoder, refuse_rows_of_trials, warn_of_overlap
+from ._decoder import Decoder, refuse_rows_of_trials, warn_of_digits, warn_of_overlap
 
 # Least number of labelled steps of a class where steps follow each other in time.
 _LEAST_LABELLED = 30
@@ -30,7 +30,8 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
     step_seconds : float or None
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
         runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms.
-    bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order)
+    bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order), (samples, first step) and
+        texts such as "boxcar:50ms"
         The filters; "auto" cross-validates the presets. Rows without time have none.
     ridge : "auto" or float
         The ridge λ of the latents; "auto" cross-validates it.
@@ -150,7 +151,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         data, y = self._dataset(X, y, trials, first=True, rows=2)
         names, codes = self._codes(data, y, first=True)
         self.model_, self.training_ = train_classes(
-            data, self._options(data, self._wanted_bank(X)), names, codes, self._choices(X, names), self.progress
+            data, self._options(data, self._wanted_bank(X), X), names, codes, self._choices(X, names), self.progress
         )
         self._warn()
         return self
@@ -161,7 +162,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         `calibrate`.
 
         Sums are added exactly, so the order of the parts makes no difference to a bit. The same part a second time adds
-        nothing, and warns.
+        nothing, and warns, unless it has fewer than 32 rows: such parts are added however often they come.
 
         classes : every class, or None: those of y. Counts in the first call only; later parts may lack some, but have no others.
         trials : as in `fit`.
@@ -171,7 +172,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
             raise ValueError("partial_fit: expected a decoder whose parts were added one by one, got one that was fitted whole")
         data, y = self._dataset(X, y, trials, first=not begun, rows=1, labels=True)
         names, codes = self._codes(data, y, first=not begun, classes=classes, strict=True)
-        part = Sums.over_labels(data, self._options(data, self._wanted_bank(X)), names, codes, self.progress)
+        part = Sums.over_labels(data, self._options(data, self._wanted_bank(X), X), names, codes, self.progress)
         if begun and self.sums_.shares(part):
             warn("partial_fit: these very rows are in the sums already: nothing is added")
             return self
@@ -338,8 +339,9 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
             "markov": timed,
         }
 
-    def _options(self, data, bank):
+    def _options(self, data, bank, X):
         decoder = Decoder(
+            step_seconds=self.step_seconds,
             ridge=self.ridge,
             delay_seconds=self.delay_seconds,
             folds=self.folds,
@@ -350,15 +352,15 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
             seed=self.seed,
             progress=self.progress,
         )
-        return decoder._options(data, bank)
+        return decoder._options(data, bank, X)
 
     def _dataset(self, X, y, trials, *, first, rows, labels=False):
         """X on a clock, and y: checked as scikit-learn checks them; y of a recording as names and numbers."""
         if isinstance(X, (Recording, Dataset)):
             return self._of_recording(X, y, trials, first, labels)
         _labels.refuse_other_than_numbers("X", X)
-        if trials is None:
-            trials = _labels.trials(X)
+        X = _labels.oriented("X", X)
+        trials = _labels.trials_of(X, y) if trials is None else trials
         X = _labels.plain(X)
         checks = dict(reset=first, dtype=[np.float64, np.float32], ensure_min_samples=rows)
         if first or labels:
@@ -370,6 +372,8 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
             X = validate_data(self, X, **checks)
         segments = self._segments(trials, len(X), first)
         names = getattr(self, "feature_names_in_", None)
+        if first:
+            warn_of_digits(X, names)
         if first and self.step_seconds is None:
             X, y, segments = self._dealt(X, y, segments)
         data = Dataset.of_rows(

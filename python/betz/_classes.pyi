@@ -19,7 +19,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         kind: str = "softmax",
         *,
         step_seconds: float | None = None,
-        bank: str | Sequence[tuple[float, int]] = "auto",
+        bank: str | Sequence[tuple[float, int] | tuple[Sequence[float], int] | str] = "auto",
         ridge: str | float = "auto",
         delay_seconds: float = 0.0,
         folds: int = 5,

@@ -20,6 +20,7 @@ class BetzError(ValueError):
 class BetzWarning(UserWarning): ...
 
 def warn(message: str) -> None: ...
+def forked() -> None: ...
 
 class DeviceError(RuntimeError):
     kind: str
@@ -29,7 +30,7 @@ class DeviceError(RuntimeError):
 
 class Recording:
     @classmethod
-    def from_npz(cls, path: Path) -> Recording: ...
+    def from_npz(cls, path: Path, *, angles: str | Sequence[str] | None = None) -> Recording: ...
     @classmethod
     def from_nwb(
         cls,
@@ -42,6 +43,7 @@ class Recording:
         trials: str | Sequence[str] | None = None,
         within: str | Sequence[str] | None = None,
         mask: str | Sequence[str] | None = None,
+        angles: str | Sequence[str] | None = None,
     ) -> Recording: ...
     @staticmethod
     def from_counts(
@@ -163,6 +165,16 @@ class Recording:
     def meta(self) -> str | None: ...
 
 class Dataset:
+    @classmethod
+    def _of(
+        cls,
+        clock: tuple[Any, ...],
+        ticks: NDArray[np.int64],
+        channels: NDArray[np.uint32],
+        weights: NDArray[np.float32],
+        behavior: NDArray[np.float32],
+        left_out: list[tuple[str, int]],
+    ) -> Dataset: ...
     @staticmethod
     def of_rows(
         x: ArrayLike,
@@ -227,7 +239,7 @@ class Model:
     @property
     def output_units(self) -> list[str]: ...
     @property
-    def bank(self) -> list[tuple[float, int]]: ...
+    def bank(self) -> list[tuple[float, int] | tuple[list[float], int]]: ...
     @property
     def weights(self) -> NDArray[np.float64]: ...
     @property
@@ -257,7 +269,7 @@ class Sums:
     def save(self, path: Path) -> None: ...
     def merged(self, other: Sums) -> Sums: ...
     def shares(self, other: Sums) -> bool: ...
-    def solve(self, *, ridge: float | None = None, noise: float = 0.1) -> Model: ...
+    def solve(self, *, ridge: float | None = None, noise: float | None = None) -> Model: ...
     def solve_classes(
         self, data: Dataset, names: Sequence[str], classes: ArrayLike, choices: Mapping[str, Any]
     ) -> tuple[Model, dict[str, Any]]: ...
@@ -365,6 +377,8 @@ class Live:
     def step_seconds(self) -> float: ...
 
 class Episode:
+    @classmethod
+    def _of(cls, channels: list[str], numbers: list[int], delays: list[tuple[float, float]], count: int) -> Episode: ...
     @property
     def channels(self) -> list[str]: ...
     @property
@@ -376,6 +390,8 @@ class Episode:
     def __len__(self) -> int: ...
 
 class Mined:
+    @classmethod
+    def _of(cls, episodes: list[Episode], maximal: list[Episode], device: str) -> Mined: ...
     @property
     def episodes(self) -> list[Episode]: ...
     @property
@@ -385,6 +401,8 @@ class Mined:
     def __len__(self) -> int: ...
 
 class Network:
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> Network: ...
     @property
     def window_start(self) -> NDArray[np.uint64]: ...
     @property
@@ -454,13 +472,16 @@ def network(
     signal: ArrayLike,
     *,
     window: int,
-    step: int = 1,
+    step: int | None = None,
     threshold: float | None = None,
     density: float | None = None,
     top: int | None = None,
     top_per_node: int | None = None,
     measure: str = "pearson",
     lags: int = 0,
+    near: int | None = None,
+    gap: int = 0,
+    earth: bool = False,
     sign: str = "both",
     strict: bool = False,
     device: str = "cpu",
@@ -472,13 +493,16 @@ def network(
     signal: ArrayLike,
     *,
     window: int,
-    step: int = 1,
+    step: int | None = None,
     threshold: float | None = None,
     density: float | None = None,
     top: int | None = None,
     top_per_node: int | None = None,
     measure: str = "pearson",
     lags: int = 0,
+    near: int | None = None,
+    gap: int = 0,
+    earth: bool = False,
     sign: str = "both",
     strict: bool = False,
     device: str = "cpu",
@@ -523,6 +547,42 @@ class simulate:
         device: str = "cpu",
         progress: Progress | None = None,
     ) -> dict[str, Any]: ...
+
+class SpikingEngine:
+    def __init__(
+        self,
+        description: str,
+        *,
+        threads: int = 1,
+        record: int = 10_000_000,
+        traces: list[int] = ...,
+        device: str = "cpu",
+        progress: Progress | None = None,
+    ) -> None: ...
+    def run(self, seconds: float, *, progress: Progress | None = None) -> None: ...
+    def step(self) -> np.ndarray: ...
+    def set_currents(self, population: int, currents_pa: ArrayLike) -> None: ...
+    def drive(
+        self, population: int, seconds: ArrayLike, currents_pa: ArrayLike, linear: bool
+    ) -> None: ...
+    def emit(self, neurons: ArrayLike) -> None: ...
+    def reward(self, amount: float) -> None: ...
+    def synapses(self, projection: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]: ...
+    def parameters(self, population: int, name: str) -> np.ndarray: ...
+    def counts(self) -> np.ndarray: ...
+    def potentials(self) -> dict[int, np.ndarray]: ...
+    def recording(self) -> Recording: ...
+    def rates(self) -> dict[str, float]: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def hash(self) -> int: ...
+    @property
+    def synapse_count(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+
+def neuron_models() -> dict[str, tuple[str, list[tuple[str, float, float, float, str]]]]: ...
 
 class PageServer:
     def __init__(self, recording: Recording, model: Model | None = None, *, name: str = "recording") -> None: ...
@@ -588,6 +648,8 @@ class sort:
     class Sorter:
         @classmethod
         def load(cls, path: Path) -> sort.Sorter: ...
+        @classmethod
+        def from_bytes(cls, bytes: bytes) -> sort.Sorter: ...
         def save(self, path: Path) -> None: ...
         def sort(self, samples: NDArray[np.int16], *, progress: Progress | None = None) -> Recording: ...
         @property

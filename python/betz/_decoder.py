@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _labels
-from ._core import Dataset, Recording, Session, Sums, train, warn
+from ._core import BetzError, Dataset, Recording, Session, Sums, train, warn
 
 # Noise over the largest response where neither it nor a ridge is given and nothing is cross-validated.
 _CUSTOMARY_NOISE = 0.1
@@ -52,13 +52,14 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     Parameters
     ----------
     kind : {"linear", "lift", "experts", "kalman", "refit", "place", "recurrent", "auto", "best"}
-        The kind of decoder; "auto" takes the linear one, lift or experts, whichever decodes held-out data best.
-        "best" chooses among these and "recurrent", which takes minutes of processor time.
+        The kind of decoder; "auto" blends linear, lift, experts and recurrent by how they decode what they were not trained on.
+        "best" takes the one of these that decodes held-out data best. Networks take minutes of processor time.
     step_seconds : float or None
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
         runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms. With kind="place",
         steps of recordings are at least 0.1 s, and as long as the interval between samples of behaviour.
-    bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order)
+    bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order), (samples, first step) and
+        texts such as "boxcar:50ms"
         The filters; "auto" cross-validates the presets. Rows without time have none.
     ridge : "auto" or float
         The ridge λ on the centred Γ; "auto" cross-validates it in `fit`. In `partial_fit`, which sees its data in
@@ -88,7 +89,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Numbers that the matrices of a recurrent decoder are rounded to, before it is scored. None: bf16 in layers of
         128 units or more, f32 in others.
     keep_artefacts : bool
-        True: steps with far more spikes than usual are trained on like others, and sessions do not blank them. False:
+        Rows without time (`step_seconds` is None) have no artefacts, whatever is set here. True: steps with far more spikes than usual are trained on like others, and sessions do not blank them. False:
         they are left out of training, and blanked in sessions.
     retain_bytes : int or None
         Largest size in bytes of the sufficient statistics that the model stores, for `Session.unlike`, `betz.recalibrate`
@@ -198,21 +199,27 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         outputs, units : a name and a unit per column of y. None: the columns of a DataFrame, the coordinates of a
         DataArray.
         """
-        for name in ("model_", "sums_", "training_"):
+        for name in ("model_", "sums_", "training_", "_without_sums"):
             if hasattr(self, name):
                 delattr(self, name)
         data = self._dataset(X, y, trials, first=True, rows=2, outputs=outputs, units=units)
-        options = self._options(data, self._wanted_bank(X))
+        options = self._options(data, self._wanted_bank(X), X)
         weights = self._weights(sample_weight, X, data)
         sums = isinstance(self.kind, str) and self.kind == "linear" and weights is None
         training, summing = _shares(self.progress, 90 if sums else 100)
         self.model_, self.training_ = train(data, options, training, weights)
-        # Trials of arrays have been looked at already.
-        if isinstance(X, (Recording, Dataset)):
-            for message in self.training_.get("warnings", ()):
+        for message in self.training_.get("warnings", ()):
+            # Trials of arrays have been looked at already.
+            if isinstance(X, (Recording, Dataset)) or not message.startswith("expected trials"):
                 warn(message)
         if sums:
-            self.sums_ = Sums.over(data, options | {"bank": self.model_.bank}, summing)
+            try:
+                self.sums_ = Sums.over(data, options | {"bank": self.model_.bank}, summing)
+            except BetzError as error:
+                # Exact sums have a smallest unit; a model has none.
+                if "in a smaller unit" not in str(error):
+                    raise
+                self._without_sums = str(error)
         self._scale = (self.model_.ridge, self.model_.training_steps)
         return self
 
@@ -220,18 +227,22 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Adds X and y to what a linear decoder was trained on, as recordings of their own: filters start from rest.
 
         Sums are added exactly, so the order of the parts makes no difference to a bit. The same part a second time
-        adds nothing, and warns. Parameters as for `fit`.
+        adds nothing, and warns, unless it has fewer than 32 rows: such parts are added however often they come.
+        Columns of y that have names are put in the order of the first part's; other names and units are refused.
+        Parameters as for `fit`.
         """
         self._refuse_other_kinds("partial_fit")
         begun = hasattr(self, "sums_")
+        if hasattr(self, "_without_sums"):
+            raise ValueError(f"partial_fit: expected a decoder whose sums can be added, got one without: {self._without_sums}")
         if hasattr(self, "model_") and not begun:
             raise ValueError(
                 "partial_fit: expected a decoder without sample_weight, whose sums can be added, got one that was fitted with"
                 " weights; fit again without them"
             )
-        data = self._dataset(X, y, trials, first=not begun, rows=1, outputs=outputs, units=units)
+        data = self._dataset(X, y, trials, first=not begun, rows=1, outputs=outputs, units=units, strict=True)
         bank = self.model_.bank if begun else self._wanted_bank(X)
-        part = Sums.over(data, self._options(data, bank), self.progress)
+        part = Sums.over(data, self._options(data, bank, X), self.progress)
         if begun and self.sums_.shares(part):
             warn("partial_fit: the decoder was trained on these very rows already: nothing is added")
             return self
@@ -283,7 +294,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         Inputs are `counts`, a row of X as float32 (1, channels), and the states, float64; outputs are `estimates`,
         float32 (1, outputs), a row of `predict`, and the states for the next step. States are 0 at rest: at the first
-        row, and wherever a trial starts. For kinds "linear", "lift", "kalman", "refit" and "recurrent"; others raise `BetzError`.
+        row, and wherever a trial starts. For kinds "linear", "lift", "experts", "kalman", "refit", "recurrent" and "auto"; others raise `BetzError`.
 
         Examples
         --------
@@ -328,11 +339,11 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def _wanted_bank(self, X):
-        if self.step_seconds is None and not isinstance(X, (Recording, Dataset)):
+        if _has_no_time(self, X):
             return [(1.0 / _STEPS_OF_NO_TIME, 0)]
         return self.bank
 
-    def _options(self, data, bank):
+    def _options(self, data, bank, X):
         if not isinstance(self.delay_seconds, numbers.Real):
             raise TypeError(f"delay_seconds: expected a number of seconds, got {_described(self.delay_seconds)}")
         delay = self.delay_seconds / data.step_seconds
@@ -358,7 +369,8 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "mixed": self.mixed,
             "epochs": self.epochs,
             "weights": self.weights,
-            "keep_artefacts": self.keep_artefacts,
+            # Rows that no time connects are no steps of a recording, and hold no artefacts.
+            "keep_artefacts": self.keep_artefacts or _has_no_time(self, X),
             "retain_bytes": self.retain_bytes,
             "seed": self.seed,
             "device": self.device,
@@ -386,20 +398,22 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(f"sample_weight: [{bad}] = {weights[bad]}: expected a finite number of at least 0")
         return weights.astype(np.float64)
 
-    def _dataset(self, X, y, trials, *, first, rows, labels=False, outputs=None, units=None):
-        """X and y on a clock, checked as scikit-learn checks them."""
+    def _dataset(self, X, y, trials, *, first, rows, labels=False, outputs=None, units=None, strict=False):
+        """X and y on a clock, checked as scikit-learn checks them. `strict`: y has the outputs of `fit`."""
         if isinstance(X, (Recording, Dataset)):
             if outputs is not None or units is not None:
                 raise ValueError("a recording has names and units of its own: expected neither outputs nor units beside it")
             return self._of_recording(X, y, trials, first)
         for name, array in (("X", X), ("y", y)):
             _labels.refuse_other_than_numbers(name, array)
-        if trials is None:
-            trials = _labels.trials(X)
-        if first:
-            outputs, units = _labels.outputs(y, outputs, units)
-        else:
-            outputs, units = self.model_.output_names, self.model_.output_units
+        X, y = _labels.oriented("X", X), _labels.oriented("y", y)
+        trials = _labels.trials_of(X, y) if trials is None else trials
+        outputs, units = _labels.outputs(y, outputs, units)
+        order = None
+        if not first:
+            known = self.model_.output_names, self.model_.output_units
+            order = None if y is None else _labels.order((outputs, units), known, strict)
+            outputs, units = known
         X, y = _labels.plain(X), _labels.plain(y)
         checks = dict(reset=first, dtype=[np.float64, np.float32], ensure_min_samples=rows)
         if first or y is not None or labels:
@@ -407,9 +421,12 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             if first:
                 self._flat = y.ndim == 1
             y = y.reshape(len(y), -1)
+            y = y if order is None else y[:, order]
         else:
             X = validate_data(self, X, **checks)
         names = getattr(self, "feature_names_in_", None)
+        if first:
+            warn_of_digits(X, names)
         segments = self._segments(trials, len(X), first)
         data = Dataset.of_rows(
             X,
@@ -448,30 +465,19 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         trials = _array("trials", trials)
         if trials.shape != (rows,):
             raise ValueError(f"trials: expected one label per row, ({rows},), got {trials.shape}")
-        missing = _missing(trials)
-        changes = (trials[1:] != trials[:-1]) & ~(missing[1:] & missing[:-1])
-        cuts = np.flatnonzero(changes) + 1
-        starts, stops = np.r_[0, cuts], np.r_[cuts, rows]
-        inside = ~missing[starts]
-        if missing.any():
+        found, numbers = _labels.runs(trials)
+        _labels.warn_of_missing(trials, found)
+        lengths, labels = found[:, 1] - found[:, 0], len(set(numbers.tolist()))
+        if len(found) > labels and timed:
+            short = int((lengths == 1).sum())
             warn(
-                f"trials: {int(missing.sum())} of {rows} rows have no label (NaN or None): they lie outside trials, and are left"
-                " out. Leave these rows out yourself, or give them a label, to avoid this warning"
-            )
-        starts, stops = starts[inside], stops[inside]
-        if not len(starts):
-            raise ValueError(f"trials: expected a label for at least one row, got none for {rows} rows")
-        runs, labels = len(starts), len(set(trials[starts].tolist()))
-        if runs > labels and timed:
-            short = int((stops - starts == 1).sum())
-            warn(
-                f"trials: {labels} labels recur in {runs} runs of rows, {short} of them of one row: filters start from rest at each"
+                f"trials: {labels} labels recur in {len(found)} runs of rows, {short} of them of one row: filters start from rest at each"
                 " run. Keep the rows of a trial together and in the order of time (no shuffling), and give every trial a label"
                 " of its own"
             )
         if first:
-            self._longest_trial = int((stops - starts).max())
-        return np.column_stack([starts, stops]).tolist()
+            self._longest_trial = int(lengths.max())
+        return found.tolist()
 
     def _of_recording(self, data, y, trials, first):
         if y is not None or trials is not None:
@@ -485,6 +491,27 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._flat = False
             self.n_features_in_ = len(data.channel_names)
         return data
+
+
+def _has_no_time(decoder, X):
+    """True if rows of X stand for themselves, as scikit-learn has it."""
+    return decoder.step_seconds is None and not isinstance(X, (Recording, Dataset))
+
+
+def warn_of_digits(X, names):
+    """Warns of columns of float64 that vary by too little beside their distance from 0 for float32 to tell."""
+    if X.dtype != np.float64:
+        return
+    high, low = X.max(axis=0), X.min(axis=0)
+    lost = np.flatnonzero((high > low) & (high - low < 2.0**-16 * np.maximum(np.abs(high), np.abs(low))))
+    if len(lost):
+        column = lost[0]
+        name = column if names is None else repr(str(names[column]))
+        warn(
+            f"X: {len(lost)} of {X.shape[1]} columns vary by too little beside their distance from 0 for float32, in which"
+            f" channels are read; column {name} lies between {low[column]:.9g} and {high[column]:.9g}. Subtract each column's mean"
+            " first, for example by sklearn.preprocessing.StandardScaler"
+        )
 
 
 def refuse_rows_of_trials():
@@ -504,15 +531,6 @@ def warn_of_overlap(model, data, weights=None):
     message = model.overlap_warning(data, weights)
     if message is not None:
         warn(message)
-
-
-def _missing(labels):
-    """True where a label is NaN, NaT or None."""
-    if labels.dtype.kind in "fcmM":
-        return np.isnan(labels)
-    if labels.dtype.kind == "O":
-        return np.array([label is None or (label != label) is True for label in labels], bool)
-    return np.zeros(len(labels), bool)
 
 
 def _weighted_r2(model, data, weights):

@@ -19,7 +19,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         kind: str = "linear",
         *,
         step_seconds: float | None = None,
-        bank: str | Sequence[tuple[float, int]] = "auto",
+        bank: str | Sequence[tuple[float, int] | tuple[Sequence[float], int] | str] = "auto",
         ridge: str | float = "auto",
         noise: float | None = None,
         delay_seconds: float = 0.0,

@@ -25,22 +25,30 @@ class FalconDecoder(BCIDecoder):
     def trained(cls, task_config, files, batch_size=1, **parameters):
         """One decoder for each dataset of `files` (NWB, as FALCON has them), trained on the samples that are evaluated.
 
-        `parameters` are those of `betz.Decoder`. A dataset in several files is learned from all of them.
+        `parameters` are those of `betz.Decoder`, with its kind "auto" unless they say otherwise. A dataset in several files
+        is learned from all of them.
         """
         from falcon_challenge.dataloaders import load_nwb
 
         from ._decoder import Decoder
 
         step = task_config.bin_size_ms / 1000
-        decoders = {}
+        samples = {}
         for file in map(pathlib.Path, files):
             counts, behavior, _, mask = load_nwb(file, task_config.task)
             use = np.asarray(mask, bool) & np.isfinite(behavior).all(axis=1)
             # A run of samples that are used is a trial: filters start from rest where samples are left out.
             trials = np.cumsum(np.diff(use.astype(np.int8), prepend=0) == 1)
             name = task_config.hash_dataset(file.stem)
-            decoder = decoders.setdefault(name, Decoder(step_seconds=step, **parameters))
-            decoder.partial_fit(counts[use], behavior[use], trials=trials[use])
+            parts = samples.setdefault(name, ([], [], []))
+            after = parts[2][-1].max() + 1 if parts[2] else 0
+            for part, values in zip(parts, (counts[use], behavior[use], trials[use] + after)):
+                part.append(values)
+        parameters = {"kind": "auto", "step_seconds": step} | parameters
+        decoders = {}
+        for name, parts in samples.items():
+            counts, behavior, trials = map(np.concatenate, parts)
+            decoders[name] = Decoder(**parameters).fit(counts, behavior, trials=trials)
         return cls(task_config, decoders, batch_size)
 
     def _checked(self, model):

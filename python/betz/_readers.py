@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from . import _labels
-from ._core import Recording
+from ._core import Recording, warn
 
 
 def from_neo(neo, behavior, trials, tick_seconds):
@@ -13,37 +13,54 @@ def from_neo(neo, behavior, trials, tick_seconds):
     if not (hasattr(neo, "segments") or hasattr(neo, "spiketrains")):
         raise TypeError(f"neo: expected a neo.Block or neo.Segment, got {type(neo).__name__}")
     segments = getattr(neo, "segments", None) or [neo]
-    names = [_train_name(train, k) for k, train in enumerate(segments[0].spiketrains)]
     starts = np.array([_seconds(segment.t_start) for segment in segments])
     stops = np.array([_seconds(segment.t_stop) for segment in segments])
     if (starts[1:] < stops[:-1] - tick_seconds / 2).any():
         raise ValueError("neo: expected segments one after the other, got some that overlap")
     origin = starts[0]
-    times, channels, samples, sample_times = [], [], [], []
-    for number, segment in enumerate(segments):
-        if len(segment.spiketrains) != len(names):
-            raise ValueError(
-                f"neo: segment {number}: expected {len(names)} spike trains as in the first, got {len(segment.spiketrains)}"
-            )
-        for channel, train in enumerate(segment.spiketrains):
-            times.append(_seconds(train.times) - origin)
-            channels.append(np.full(len(train), channel, np.uint32))
-        for wanted in [behavior] if isinstance(behavior, str) else behavior or []:
-            signal = _signal(segment, wanted, number)
-            samples.append((wanted, np.asarray(signal.magnitude, np.float32), str(signal.dimensionality)))
-            sample_times.append((wanted, _seconds(signal.times) - origin))
+    names, trains = _trains(segments)
+    times = np.concatenate([_seconds(train.times) - origin for train, _ in trains])
+    channels = np.concatenate([np.full(len(train), channel, np.uint32) for train, channel in trains])
+    wanted = [behavior] if isinstance(behavior, str) else list(behavior or [])
+    joined = _joined([_across(segments, name, origin) for name in wanted])
     bounds, conditions = np.column_stack([starts, stops]), None
     if trials is not None:
         bounds, conditions = _ordered(_epochs(segments, [trials] if isinstance(trials, str) else trials))
-    return _recording(
-        np.concatenate(times),
-        np.concatenate(channels),
-        tick_seconds,
-        names,
-        bounds - origin,
-        _joined(samples, sample_times),
-        conditions,
-    )
+        bounds, conditions = _cut(bounds, conditions, np.column_stack([starts, stops]), "the segments")
+    return _recording(times, channels, tick_seconds, names, bounds - origin, joined, conditions)
+
+
+def _trains(segments):
+    """Names of the units, and every spike train with the number of its unit. Segments may list the units in any order."""
+    of_segments = [[_train_name(train) for train in segment.spiketrains] for segment in segments]
+    first, trains = of_segments[0], []
+    named = not any(name is None for names in of_segments for name in names)
+    for number, (segment, names) in enumerate(zip(segments, of_segments)):
+        if not named and names != first:
+            raise ValueError(
+                f"neo: segment {number}: expected the spike trains of the first segment in their order, because some have neither"
+                f" name nor id: {first}, got {names}; name them"
+            )
+        places = range(len(names))
+        if named and len(segments) > 1:
+            _refuse_other_units(number, names, first)
+            places = [first.index(name) for name in names]
+        trains += zip(segment.spiketrains, places)
+    return [str(k) if name is None else name for k, name in enumerate(first)], trains
+
+
+def _refuse_other_units(number, names, first):
+    """ValueError if spike trains of a segment cannot be matched with those of the first by name."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"neo: segment {number}: expected one spike train per unit, got several named {twice!r}; rename them")
+    other = sorted(set(first) ^ set(names))
+    if other:
+        here, there = ("the first", f"segment {number}") if other[0] in first else (f"segment {number}", "the first")
+        raise ValueError(
+            f"neo: expected the same units in every segment, got a spike train {other[0]!r} in {here} that {there} lacks; leave it"
+            " out, or add an empty one"
+        )
 
 
 def _epochs(segments, names):
@@ -152,39 +169,129 @@ def restricted(recording, intervals):
     return recording.with_trials(left)
 
 
+def _cut(bounds, conditions, support, what):
+    """Trials without the times between the intervals of `support`, in which nothing was recorded."""
+    kept, of = [], []
+    for (start, stop), condition in zip(bounds.tolist(), conditions):
+        for begin, end in support.tolist():
+            if max(start, begin) < min(stop, end):
+                kept.append((max(start, begin), min(stop, end)))
+                of.append(condition)
+    kept = np.array(kept, float).reshape(-1, 2)
+    if not len(kept):
+        raise ValueError(f"trials: expected some inside {what}, got none")
+    lost = float((bounds[:, 1] - bounds[:, 0]).sum() - (kept[:, 1] - kept[:, 0]).sum())
+    if lost > 1e-6:
+        warn(f"trials: {lost:.6g} s lie outside {what}, where nothing was recorded: they are left out of the trials")
+    return kept, of
+
+
 def from_labelled(counts, step_seconds, behavior):
     """See `Recording.from_pandas` and `Recording.from_xarray`."""
-    if not (_labels.is_frame(counts) or _labels.is_xarray(counts)):
+    polars = _labels.is_polars(counts)
+    if not (_labels.is_frame(counts) or _labels.is_xarray(counts) or polars):
         raise TypeError(f"counts: expected a DataFrame or a DataArray, got {type(counts).__name__}; Recording.from_counts takes arrays")
-    values = np.asarray(counts)
+    counts = _labels.oriented("counts", counts)
+    if _labels.is_xarray(counts) and counts.ndim != 2:
+        raise ValueError(f"counts: expected two dimensions, (time, channel), got {tuple(map(str, counts.dims))}")
+    values = np.asarray(_labels.plain(counts))
+    at, unit = (None, None) if polars else _labels.times(counts)
     if step_seconds is None:
-        step_seconds = _spacing(counts)
-    if _labels.is_frame(counts):
-        names = [str(name) for name in counts.columns]
-    else:
+        step_seconds = _spacing(counts, at, unit)
+    if _labels.is_xarray(counts):
         names = _labels.coordinate(counts, counts.dims[-1])
-    trials, more = _labels.trials(counts), {}
+    else:
+        names = [str(name) for name in counts.columns]
+    trials, runs = _labels.trials(counts), np.array([[0, len(values)]])
     if trials is not None:
-        cuts = np.flatnonzero(trials[1:] != trials[:-1]) + 1
-        more["segments"] = np.column_stack([np.r_[0, cuts], np.r_[cuts, len(values)]]).tolist()
+        runs, _ = _labels.runs(trials)
+        _labels.warn_of_missing(trials, runs)
+    ticks, runs = _rows_on_ticks(at, runs, len(values))
+    more = dict(segments=runs.tolist())
     if behavior is not None:
+        behavior = _labels.oriented("behavior", behavior)
+        _refuse_other_rows(counts, behavior)
         outputs, units = _labels.outputs(behavior, None, None)
-        more |= dict(behavior=np.asarray(behavior, np.float32), behavior_names=outputs, behavior_units=units)
-    return Recording.from_counts(values, step_seconds, channel_names=names, **more)
+        values_of = np.asarray(_labels.plain(behavior), np.float32)
+        more |= dict(behavior=values_of, behavior_names=outputs, behavior_units=units)
+    recording = Recording.from_counts(values, step_seconds, channel_names=names, **more)
+    return recording if ticks is None else _spread(recording, ticks)
 
 
-def _spacing(counts):
-    """Seconds from one time of a DataArray to the next."""
-    time = counts.dims[0]
-    if time not in counts.coords or len(counts) < 2:
-        raise ValueError(f"step_seconds: expected seconds, because {time!r} has no coordinate to take them from; got None")
-    at = np.asarray(counts.coords[time])
-    steps = np.diff(at) / (np.timedelta64(1, "s") if at.dtype.kind in "mM" else 1.0)
+def _spacing(counts, at, unit):
+    """Seconds from one row to the next, of rows at these times."""
+    time = repr(counts.dims[0]) if _labels.is_xarray(counts) else "counts"
+    if at is None or len(at) < 2:
+        raise ValueError(f"step_seconds: expected seconds, because {time} has no coordinate to take them from; got None")
+    if unit is None:
+        raise ValueError(f"step_seconds: expected seconds, because the unit of the times of {time} is not known; got None")
+    steps = np.diff(at)
     # Trials may lie apart; inside of them time has one step.
     step = float(np.median(steps))
     if not (step > 0 and np.mean(np.abs(steps - step) < 1e-3 * step) > 0.5):
-        raise ValueError(f"step_seconds: expected seconds, because the times of {time!r} are not evenly spaced; got None")
-    return float(f"{step:.9g}")
+        raise ValueError(f"step_seconds: expected seconds, because the times of {time} are not evenly spaced; got None")
+    return float(f"{step * unit:.9g}")
+
+
+def _rows_on_ticks(at, runs, rows):
+    """The tick of each row, or None where rows follow each other; and runs of rows that do, cut at gaps.
+
+    Times that step back from one trial to the next belong to the trial: its rows follow those before it.
+    """
+    if at is None or rows < 2:
+        return None, runs
+    steps = np.diff(at)
+    step = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
+    inside = np.zeros(rows - 1, bool)
+    for start, stop in runs.tolist():
+        inside[start : stop - 1] = True
+    back = np.flatnonzero(inside & ~(steps > 0))
+    if len(back):
+        row = int(back[0])
+        raise ValueError(
+            f"counts: expected times that ascend in a trial, got {at[row]:.9g} in row {row} and {at[row + 1]:.9g} in the next; a"
+            ' coordinate or an index level "trial" tells trials apart'
+        )
+    ahead = np.ones(rows - 1, np.int64)
+    forward = steps > 0
+    ahead[forward] = np.maximum(np.round(steps[forward] / step), 1)
+    cuts = np.flatnonzero(inside & (ahead > 1)) + 1
+    pieces = [piece for start, stop in runs.tolist() for piece in _pieces(start, stop, cuts)]
+    runs = np.array(pieces, np.int64).reshape(-1, 2)
+    return (np.r_[0, np.cumsum(ahead)] if (ahead > 1).any() else None), runs
+
+
+def _pieces(start, stop, cuts):
+    """[start, stop) cut at these rows."""
+    edges = [start, *cuts[(cuts > start) & (cuts < stop)].tolist(), stop]
+    return zip(edges[:-1], edges[1:])
+
+
+def _spread(recording, ticks):
+    """The recording whose row k lies on tick `ticks[k]`: time between rows that do not follow each other is in no trial."""
+    make, (parts,) = recording.__reduce__()
+    parts["segments"] = np.column_stack([ticks[recording.segments[:, 0]], ticks[recording.segments[:, 1] - 1] + 1]).tolist()
+    parts["spike_ticks"], parts["ticks"] = ticks[recording.spike_ticks], int(ticks[-1]) + 1
+    if recording.behavior is not None:
+        # Without times, a sample belongs to the end of its bin.
+        parts["behavior_times"] = (ticks + 1) * recording.tick_seconds
+    return make(parts)
+
+
+def _refuse_other_rows(counts, behavior):
+    """ValueError if counts and behaviour say that their rows are not those of the same times."""
+    if _labels.is_polars(counts) or not (_labels.is_frame(behavior) or _labels.is_xarray(behavior)):
+        return
+    (one, _), (other, _) = _labels.times(counts), _labels.times(behavior)
+    if one is None or other is None or len(one) != len(other):
+        return  # Another number of rows is refused with the recording.
+    apart = np.flatnonzero(~(np.abs(one - other) <= 1e-6 + 1e-9 * np.abs(one)))
+    if len(apart):
+        row = int(apart[0])
+        raise ValueError(
+            f"behavior: expected the times of counts, got {other[row]:.9g} beside {one[row]:.9g} in row {row}; select the same"
+            " times, or interpolate one at those of the other"
+        )
 
 
 def _inside(data):
@@ -227,18 +334,34 @@ def from_pynapple(units, behavior, trials, mask, tick_seconds):
     names = [str(unit) for unit in units.index]
     trains = [np.asarray(units[unit].index.values, float) for unit in units.index]
     bounds, conditions = _ordered(_tables(units.time_support if trials is None else trials))
+    if trials is not None:
+        bounds, conditions = _cut(bounds, conditions, _support(units, trains), "the time support of units")
     origin = min(0.0, bounds.min(initial=0.0))
     joined = None
     if behavior is not None:
         values = np.asarray(behavior.values, np.float32).reshape(len(behavior), -1)
         columns = getattr(behavior, "columns", None)
         if columns is None:
-            columns = ["behavior"]
+            columns = ["behavior"] if values.shape[1] == 1 else [f"behavior{k}" for k in range(values.shape[1])]
         joined = (values, np.asarray(behavior.index.values, float) - origin, [str(c) for c in columns], None)
     channels = [np.full(len(train), channel, np.uint32) for channel, train in enumerate(trains)]
     times = np.concatenate(trains) - origin
     recording = _recording(times, np.concatenate(channels), tick_seconds, names, bounds - origin, joined, conditions)
     return recording if mask is None else masked(recording, seconds_of(mask, "mask") - origin)
+
+
+def _support(units, trains):
+    """Intervals in which units were recorded. A support that pynapple took from the first and the last spike says nothing of
+    the time before and after.
+    """
+    support = seconds_of(units.time_support, "time_support")
+    spikes = np.concatenate(trains)
+    if len(spikes) and len(support):
+        if support[0, 0] >= spikes.min():
+            support[0, 0] = -np.inf
+        if support[-1, 1] <= spikes.max():
+            support[-1, 1] = np.inf
+    return support
 
 
 def _recording(times, channels, tick_seconds, names, bounds, behavior, conditions=None):
@@ -258,7 +381,7 @@ def _recording(times, channels, tick_seconds, names, bounds, behavior, condition
         more["meta"] = json.dumps({"conditions": conditions})
     if behavior is not None:
         values, at, columns, units = behavior
-        more = dict(behavior=values, behavior_times=at, behavior_names=columns, behavior_units=units)
+        more |= dict(behavior=values, behavior_times=at, behavior_names=columns, behavior_units=units)
     return Recording.from_spikes(
         ticks,
         channels[order],
@@ -275,8 +398,10 @@ def _seconds(quantity):
     return np.asarray(quantity.rescale("s").magnitude, float)
 
 
-def _train_name(train, number):
-    return str(train.name or train.annotations.get("id", number))
+def _train_name(train):
+    """Name or id of a spike train; None without either."""
+    name = train.name or train.annotations.get("id")
+    return None if name is None else str(name)
 
 
 def _signal(segment, name, number):
@@ -288,19 +413,47 @@ def _signal(segment, name, number):
     raise ValueError(f"neo: segment {number}: expected a signal named {name!r}, got {known}")
 
 
-def _joined(samples, times):
-    """Signals of all segments, beside each other where their times are the same."""
-    if not samples:
+def _across(segments, name, origin):
+    """A signal of all segments, in the unit of the first: its name, values (samples, columns), times and unit."""
+    signals = [_signal(segment, name, number) for number, segment in enumerate(segments)]
+    unit, values = signals[0].units, []
+    for number, signal in enumerate(signals):
+        try:
+            array = np.asarray(signal.rescale(unit).magnitude, np.float32)
+        except ValueError:
+            raise ValueError(
+                f"neo: segment {number}: expected {name!r} in {unit.dimensionality}, as in the first, got {signal.dimensionality}"
+            ) from None
+        array = array.reshape(len(array), -1)
+        if values and array.shape[1] != values[0].shape[1]:
+            raise ValueError(
+                f"neo: segment {number}: expected {values[0].shape[1]} columns of {name!r}, as in the first, got {array.shape[1]}"
+            )
+        values.append(array)
+    times = np.concatenate([_seconds(signal.times) - origin for signal in signals])
+    return name, np.concatenate(values), times, str(unit.dimensionality)
+
+
+def _joined(signals):
+    """Signals side by side, if their times are the same; None without any."""
+    if not signals:
         return None
-    order = list(dict.fromkeys(name for name, *_ in samples))
-    at = [np.concatenate([t for name, t in times if name == wanted]) for wanted in order]
-    if any(len(other) != len(at[0]) or not np.allclose(other, at[0]) for other in at[1:]):
-        raise ValueError(f"neo: behavior: expected {', '.join(order)} to be sampled at the same times")
-    columns, units, values = [], [], []
-    for wanted in order:
-        parts = [(v.reshape(len(v), -1), unit) for name, v, unit in samples if name == wanted]
-        wide = np.concatenate([v for v, _ in parts])
+    first, _, at, _ = signals[0]
+    values, columns, units = [], [], []
+    for name, wide, times, unit in signals:
+        if len(times) != len(at):
+            raise ValueError(
+                f"neo: behavior: expected {first!r} and {name!r} to be sampled at the same times, got {len(at)} and {len(times)}"
+                " samples; resample one of them"
+            )
+        apart = float(np.abs(times - at).max(initial=0.0))
+        # Times of the same clock differ by rounding alone.
+        if not apart <= 1e-6:
+            raise ValueError(
+                f"neo: behavior: expected {first!r} and {name!r} to be sampled at the same times, got some that are {apart:.3g} s"
+                " apart; resample one of them"
+            )
         values.append(wide)
-        columns += [wanted] if wide.shape[1] == 1 else [f"{wanted}{k}" for k in range(wide.shape[1])]
-        units += [parts[0][1]] * wide.shape[1]
-    return np.hstack(values), at[0], columns, units
+        columns += [name] if wide.shape[1] == 1 else [f"{name}{k}" for k in range(wide.shape[1])]
+        units += [unit] * wide.shape[1]
+    return np.hstack(values), at, columns, units

@@ -4,7 +4,8 @@ use betz::recording::{Segment, Spikes};
 use betz::{Error, Result};
 use numpy::ndarray::{ArrayView1, ArrayView2, Dimension};
 use numpy::{
-    Element, PyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray, PyUntypedArrayMethods,
+    Element, PyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray, PyUntypedArray,
+    PyUntypedArrayMethods,
 };
 use pyo3::PyClass;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -164,6 +165,18 @@ pub(crate) fn entries(
     found.or_raise(py)
 }
 
+/// Refuses an array some of whose values are masked: read in place, they would be numbers like others.
+///
+/// # Errors
+/// TypeError.
+pub(crate) fn refuse_masked(name: &str, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    // Plain arrays, which steps are made of, cost one comparison.
+    if !object.is_exact_instance_of::<PyUntypedArray>() && object.hasattr("mask")? {
+        numeric(name, object)?;
+    }
+    Ok(())
+}
+
 /// `object` as NumPy has it, if it holds numbers: booleans, integers or floats.
 ///
 /// # Errors
@@ -198,6 +211,7 @@ pub(crate) fn numeric<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<B
 
 /// A list of whole numbers, such as ticks.
 pub(crate) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    refuse_masked(name, object)?;
     if let Ok(array) = object.cast::<PyArray1<i64>>() {
         return Ok(copied(&array.try_readonly()?.as_array()));
     }

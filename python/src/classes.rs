@@ -118,7 +118,7 @@ pub(crate) fn train_classes<'py>(
     let labels = labels_of(data, names, classes)?;
     let (inner, form) = (data.inner.clone(), data.form());
     let (decoder, ran, warnings, report) = work::run(py, progress, |progress| {
-        let training = options.training(options.bank.bank()?)?;
+        let training = options.training(options.bank.bank(inner.step_seconds)?)?;
         let (discriminant, choices) = (choices.discriminant, choices.options());
         let device = options.device()?;
         let (trained, report) = match discriminant {

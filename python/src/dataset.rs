@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use betz::recording::{self as rust, AlignOptions, OutputInfo, Segment, SpikeForm};
 use betz::text::count;
-use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyType};
 
 use crate::arguments::{instance, optional_texts, refused, seconds};
 use crate::arrays::{self, Numbers, integers};
 use crate::error::OrRaise;
+use crate::work;
 
 /// A dataset as an argument, for messages.
 pub(crate) const DATASET: &str =
@@ -87,23 +88,130 @@ impl Dataset {
             step_seconds: step_seconds.unwrap_or_else(|| usual_step(recording)),
             max_gap_seconds,
         };
-        let (dataset, report) = py.detach(|| recording.align_with(&options)).or_raise(py)?;
+        let (dataset, report) = work::detach(py, || recording.align_with(&options)).or_raise(py)?;
         Ok(Self {
             inner: Arc::new(dataset),
             signal: recording.form == SpikeForm::Signal,
-            left_out: vec![
-                ("segments_dropped", report.segments_dropped),
-                ("steps_without_behavior", report.steps_without_behavior),
-                ("steps_in_gaps", report.steps_in_gaps),
-                ("steps_interpolated", report.steps_interpolated),
-                ("spikes_outside", report.spikes_outside),
-            ],
+            left_out: LEFT_OUT
+                .into_iter()
+                .zip([
+                    report.segments_dropped,
+                    report.steps_without_behavior,
+                    report.steps_in_gaps,
+                    report.steps_interpolated,
+                    report.spikes_outside,
+                ])
+                .collect(),
         })
     }
 }
 
+/// A dataset's steps as pickle takes them: step in seconds, number of steps, names of channels, names and units of outputs,
+/// segments, and whether channels carry a signal.
+type Clock = (
+    f64,
+    usize,
+    Vec<String>,
+    Vec<(String, String)>,
+    Vec<(i64, i64)>,
+    bool,
+);
+
+/// A function that pickle calls; the clock; ticks, channels, weights and behaviour; counts of what was left out.
+type DatasetParts<'py> = (
+    Bound<'py, PyAny>,
+    (
+        Clock,
+        Bound<'py, PyArray1<i64>>,
+        Bound<'py, PyArray1<u32>>,
+        Bound<'py, PyArray1<f32>>,
+        Bound<'py, PyArray1<f32>>,
+        Vec<(String, usize)>,
+    ),
+);
+
+/// Names of what aligning leaves out.
+const LEFT_OUT: [&str; 5] = [
+    "segments_dropped",
+    "steps_without_behavior",
+    "steps_in_gaps",
+    "steps_interpolated",
+    "spikes_outside",
+];
+
 #[pymethods]
 impl Dataset {
+    /// The dataset of its values, for pickle.
+    #[classmethod]
+    #[expect(clippy::too_many_arguments, reason = "arguments of a Python function")]
+    fn _of(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        clock: Clock,
+        ticks: PyReadonlyArray1<'_, i64>,
+        channels: PyReadonlyArray1<'_, u32>,
+        weights: PyReadonlyArray1<'_, f32>,
+        behavior: PyReadonlyArray1<'_, f32>,
+        left_out: Vec<(String, usize)>,
+    ) -> PyResult<Self> {
+        let (step_seconds, steps, channel_names, outputs, segments, signal) = clock;
+        let outputs = outputs.into_iter();
+        let segments = segments.into_iter();
+        let dataset = rust::Dataset {
+            step_seconds,
+            steps,
+            channel_names,
+            spikes: rust::Spikes {
+                ticks: ticks.as_slice()?.to_vec(),
+                channels: channels.as_slice()?.to_vec(),
+                weights: weights.as_slice()?.to_vec(),
+            },
+            segments: segments
+                .map(|(start, stop)| Segment { start, stop })
+                .collect(),
+            outputs: outputs
+                .map(|(name, unit)| OutputInfo { name, unit })
+                .collect(),
+            behavior: behavior.as_slice()?.to_vec(),
+        };
+        work::detach(py, || dataset.check()).or_raise(py)?;
+        let known = |(name, count): (String, usize)| {
+            let own = LEFT_OUT.iter().find(|own| **own == name)?;
+            Some((*own, count))
+        };
+        Ok(Self {
+            inner: Arc::new(dataset),
+            signal,
+            left_out: left_out.into_iter().filter_map(known).collect(),
+        })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<DatasetParts<'py>> {
+        let (py, own) = (slf.py(), slf.get());
+        let data = &own.inner;
+        let outputs = data.outputs.iter();
+        let clock = (
+            data.step_seconds,
+            data.steps,
+            data.channel_names.clone(),
+            outputs.map(|o| (o.name.clone(), o.unit.clone())).collect(),
+            data.segments.iter().map(|s| (s.start, s.stop)).collect(),
+            own.signal,
+        );
+        let left_out = own.left_out.iter();
+        Ok((
+            slf.get_type().getattr("_of")?,
+            (
+                clock,
+                PyArray1::from_slice(py, &data.spikes.ticks),
+                PyArray1::from_slice(py, &data.spikes.channels),
+                PyArray1::from_slice(py, &data.spikes.weights),
+                PyArray1::from_slice(py, &data.behavior),
+                left_out.map(|(name, n)| ((*name).to_owned(), *n)).collect(),
+            ),
+        ))
+    }
+
     /// Rows (time, channels), each a step of `step_seconds`, with labels (time, outputs) where there are any. `signal`: rows are
     /// values of any sign even if they are whole numbers.
     #[staticmethod]
@@ -162,7 +270,7 @@ impl Dataset {
                 .collect(),
             behavior,
         };
-        py.detach(|| dataset.check()).or_raise(py)?;
+        work::detach(py, || dataset.check()).or_raise(py)?;
         Ok(Self {
             inner: Arc::new(dataset),
             signal: signal || !counts,
@@ -219,7 +327,7 @@ impl Dataset {
             }
             Ok(dense)
         };
-        let dense = py.detach(dense).or_raise(py)?;
+        let dense = work::detach(py, dense).or_raise(py)?;
         dense.into_pyarray(py).reshape([steps, channels])
     }
 
@@ -274,7 +382,7 @@ impl Dataset {
         }
         let segments: Vec<usize> = numbers.into_iter().map(|n| n as usize).collect();
         Ok(Self {
-            inner: Arc::new(py.detach(|| self.inner.select(&segments))),
+            inner: Arc::new(work::detach(py, || self.inner.select(&segments))),
             signal: self.signal,
             left_out: Vec::new(),
         })

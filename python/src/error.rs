@@ -30,6 +30,31 @@ pyo3::create_exception!(
      found, what follows from it, and what to do."
 );
 
+/// The command line's options in the library's messages, and their names in Python.
+const OPTIONS: [(&str, &str); 10] = [
+    ("--angle NAME takes", "angles=[NAME] takes"),
+    ("(--filter ", "(bank= with "),
+    ("(--delay auto)", "(delay_seconds=)"),
+    ("(--keep-gain)", "(its samples in bank=)"),
+    ("give fewer --folds", "give fewer folds="),
+    (
+        "leave out with --segments",
+        "leave out by recording[numbers]",
+    ),
+    ("with --retain", "with retain_bytes="),
+    ("(betz train --labels)", "(betz.ClassDecoder)"),
+    ("(`betz train --labels`)", "(betz.ClassDecoder)"),
+    ("(`betz sums --labels`)", "(ClassDecoder.partial_fit)"),
+];
+
+/// `message` in Python's words.
+fn in_python(message: &str) -> String {
+    let words = OPTIONS.iter();
+    words.fold(message.to_owned(), |text, (option, keyword)| {
+        text.replace(option, keyword)
+    })
+}
+
 /// Modules whose lines a user cannot change.
 const OF_LIBRARIES: [&str; 3] = ["betz.", "sklearn.", "joblib."];
 
@@ -50,7 +75,7 @@ pub(crate) fn warn(py: Python<'_>, message: String) -> PyResult<()> {
         level += 1;
     }
     let warn = py.import("warnings")?.getattr("warn")?;
-    warn.call1((message, py.get_type::<BetzWarning>(), level))?;
+    warn.call1((in_python(&message), py.get_type::<BetzWarning>(), level))?;
     Ok(())
 }
 
@@ -63,7 +88,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The exception of `error`.
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
-    let message = error.message().to_owned();
+    let message = in_python(error.message());
     let exception = match error.kind() {
         // The system's words for a path that does not exist; `Error` keeps no code of its own.
         ErrorKind::Io if message.contains("(os error 2)") => PyFileNotFoundError::new_err(message),

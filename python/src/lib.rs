@@ -25,6 +25,7 @@ mod shards;
 mod show;
 mod simulate;
 mod sort;
+mod spiking;
 mod sums;
 mod train;
 mod unlike;
@@ -38,6 +39,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", betz::VERSION)?;
     error::register(module)?;
+    module.add_function(wrap_pyfunction!(work::forked, module)?)?;
     module.add_class::<recording::Recording>()?;
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<model::Model>()?;
@@ -48,6 +50,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<live::LiveSteps>()?;
     module.add_class::<sums::Sums>()?;
     module.add_class::<show::PageServer>()?;
+    module.add_class::<spiking::SpikingEngine>()?;
+    module.add_function(wrap_pyfunction!(spiking::neuron_models, module)?)?;
     module.add_function(wrap_pyfunction!(train::train, module)?)?;
     module.add_function(wrap_pyfunction!(train::presets, module)?)?;
     module.add_function(wrap_pyfunction!(classes::labels, module)?)?;

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 
 use crate::arguments::{instance, refused, whole};
-use crate::arrays::{Numbers, floats, to_f32};
+use crate::arrays::{Numbers, floats, refuse_masked, to_f32};
 use crate::error::{OrRaise, raised};
 use crate::model::{MODEL, Model};
 use crate::work;
@@ -82,13 +82,13 @@ impl LiveSteps {
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<LiveStep>> {
         let (reader, out) = (&mut self.reader, &mut self.out);
         loop {
-            match py.detach(|| reader.next(out, LOOK)) {
+            match work::detach(py, || reader.next(out, LOOK)) {
                 Reading::Step => return Ok(Some(LiveStep::of(py, out))),
                 Reading::Nothing => py.check_signals()?,
                 Reading::Over => {
                     // A session that failed raises its error.
                     let live = self.live.get();
-                    py.detach(|| live.session.stop()).or_raise(py)?;
+                    work::detach(py, || live.session.stop()).or_raise(py)?;
                     return Ok(None);
                 }
             }
@@ -147,14 +147,14 @@ impl Live {
     fn start(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let py = this.py();
         let live = this.get();
-        py.detach(|| live.session.start()).or_raise(py)?;
+        work::detach(py, || live.session.start()).or_raise(py)?;
         Ok(this)
     }
 
     /// Ends the session: waits until its recording is whole. Returns its health. Raises the error that ended it before,
     /// if one did.
     fn stop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let ended = py.detach(|| self.session.stop()).or_raise(py)?;
+        let ended = work::detach(py, || self.session.stop()).or_raise(py)?;
         json_object(py, &ended)
     }
 
@@ -170,7 +170,7 @@ impl Live {
         _value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
-        let ended = py.detach(|| self.session.stop());
+        let ended = work::detach(py, || self.session.stop());
         // The exception of the block is the one to be seen.
         if exception.is_none_or(|e| e.is_none()) {
             ended.or_raise(py)?;
@@ -195,7 +195,7 @@ impl Live {
 
     /// Counts and latencies so far, as `betz run --json` names them, with `phase`: "open", "running" or "ended".
     fn health<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let health = py.detach(|| self.session.health()).or_raise(py)?;
+        let health = work::detach(py, || self.session.health()).or_raise(py)?;
         json_object(py, &health)
     }
 
@@ -214,7 +214,7 @@ impl Live {
         let step = step.filter(|s| !s.is_none());
         let step = step.map(|s| whole("step", s)).transpose()?;
         let label = || self.session.label(step.map(|s| s as u64), &values);
-        py.detach(label).or_raise(py)
+        work::detach(py, label).or_raise(py)
     }
 
     /// Adds a trial's begin or end at the open step: "begin", "end", or "reject" for an end that is not to be learned
@@ -232,13 +232,13 @@ impl Live {
                 )));
             }
         };
-        py.detach(|| self.session.trial(trial)).or_raise(py)
+        work::detach(py, || self.session.trial(trial)).or_raise(py)
     }
 
     /// Adds a text at the open step.
     fn mark(&self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<()> {
         let text: String = (text.extract()).map_err(|_| refused("text", "a text", text))?;
-        py.detach(|| self.session.mark(&text)).or_raise(py)
+        work::detach(py, || self.session.mark(&text)).or_raise(py)
     }
 
     /// Gives the session another model of the same channels, outputs and step. It takes over once it has heard as much
@@ -246,18 +246,18 @@ impl Live {
     fn swap(&self, py: Python<'_>, model: &Bound<'_, PyAny>) -> PyResult<()> {
         let model = instance::<Model>("model", MODEL, model)?;
         let decoder = std::sync::Arc::clone(&model.get().inner);
-        py.detach(|| self.session.swap(&decoder)).or_raise(py)
+        work::detach(py, || self.session.swap(&decoder)).or_raise(py)
     }
 
     /// Returns to the model before the last swap, at the next step and as if there had been none.
     fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.session.roll_back()).or_raise(py)
+        work::detach(py, || self.session.roll_back()).or_raise(py)
     }
 
     /// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`), or that a window without labels
     /// suggests (`recalibrate.mode = "suggest"`); False if there is none.
     fn accept(&self, py: Python<'_>) -> PyResult<bool> {
-        py.detach(|| self.session.accept()).or_raise(py)
+        work::detach(py, || self.session.accept()).or_raise(py)
     }
 
     /// Hands rows (time, channels) to a source with `from = "push"`: voltage as int16, or with `sends = "steps"` one
@@ -274,6 +274,7 @@ impl Live {
         let first = first.filter(|s| !s.is_none());
         let first = first.map(|s| whole("first", s)).transpose()?;
         let first = first.map(|s| s as u64);
+        refuse_masked("rows", rows)?;
         if let Ok(array) = rows.cast::<PyArray2<i16>>() {
             let values = array.try_readonly()?.as_array().iter().copied().collect();
             return self.push_rows(py, first, wait, array.shape(), &Values::Voltage(values));
@@ -371,7 +372,7 @@ impl Live {
         }
         let patience = if wait { LOOK } else { Duration::ZERO };
         loop {
-            let taken = py.detach(|| pusher.push(first, rows, patience));
+            let taken = work::detach(py, || pusher.push(first, rows, patience));
             if taken.or_raise(py)? {
                 return Ok(true);
             }

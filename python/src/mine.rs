@@ -4,6 +4,7 @@ use betz::episode::{self as rust, Alphabet, Events, Interval, MineOptions};
 use betz::text::count;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 
 use crate::arguments::{instance, refused, whole};
 use crate::recording::{RECORDING, Recording};
@@ -49,8 +50,43 @@ impl Episode {
     }
 }
 
+/// A function that pickle calls, and an episode's own values.
+type EpisodeParts<'py> = (
+    Bound<'py, PyAny>,
+    (Vec<String>, Vec<usize>, Vec<(f64, f64)>, u64),
+);
+
+/// A function that pickle calls, and what `Mined` holds.
+type MinedParts<'py> = (
+    Bound<'py, PyAny>,
+    (Vec<Py<Episode>>, Vec<Py<Episode>>, String),
+);
+
 #[pymethods]
 impl Episode {
+    /// The episode of its values, for pickle.
+    #[classmethod]
+    fn _of(
+        _class: &Bound<'_, PyType>,
+        channels: Vec<String>,
+        numbers: Vec<usize>,
+        delays: Vec<(f64, f64)>,
+        count: u64,
+    ) -> Self {
+        Self {
+            channels,
+            numbers,
+            delays,
+            count,
+        }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<EpisodeParts<'py>> {
+        let (make, own) = (slf.get_type().getattr("_of")?, slf.get());
+        let (channels, numbers) = (own.channels.clone(), own.numbers.clone());
+        Ok((make, (channels, numbers, own.delays.clone(), own.count)))
+    }
+
     fn __len__(&self) -> usize {
         self.channels.len()
     }
@@ -77,6 +113,30 @@ pub(crate) struct Mined {
 
 #[pymethods]
 impl Mined {
+    /// The result of its values, for pickle.
+    #[classmethod]
+    fn _of(
+        _class: &Bound<'_, PyType>,
+        episodes: Vec<Py<Episode>>,
+        maximal: Vec<Py<Episode>>,
+        device: String,
+    ) -> Self {
+        Self {
+            episodes,
+            maximal,
+            device,
+        }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<MinedParts<'py>> {
+        let (make, own) = (slf.get_type().getattr("_of")?, slf.get());
+        let shared = |list: &[Py<Episode>]| -> Vec<Py<Episode>> {
+            list.iter().map(|e| e.clone_ref(slf.py())).collect()
+        };
+        let lists = (shared(&own.episodes), shared(&own.maximal));
+        Ok((make, (lists.0, lists.1, own.device.clone())))
+    }
+
     fn __len__(&self) -> usize {
         self.episodes.len()
     }

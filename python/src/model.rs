@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use betz::input_form;
-use betz::model::{Decoder, OutputScore, decode_on};
+use betz::model::{Decoder, OutputScore, blanking_warning, decode_on};
 use betz::recording::{DatasetView, SpikeForm};
 use betz::text::count;
 use betz::train::overlap_warning;
@@ -11,7 +11,7 @@ use betz::train::score::{mean_r2, score_estimates};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyType};
 
 use crate::arguments::FilePath;
 use crate::arrays::floats;
@@ -62,7 +62,7 @@ impl Model {
     /// The model in the file `path`.
     #[classmethod]
     fn load(_class: &Bound<'_, PyType>, py: Python<'_>, path: FilePath) -> PyResult<Self> {
-        py.detach(|| Decoder::load(&path))
+        work::detach(py, || Decoder::load(&path))
             .or_raise(py)
             .map(Self::of)
     }
@@ -75,14 +75,13 @@ impl Model {
 
     /// Writes the model file `path`: whole, or not at all.
     fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
-        py.detach(|| self.inner.save(&path)).or_raise(py)
+        work::detach(py, || self.inner.save(&path)).or_raise(py)
     }
 
     /// Writes one step of the model as ONNX (opset 17) to `path`: counts and states in, estimates and states out. For
     /// linear decoders, lifts, Kalman filters, recurrent decoders, classes and gated decoders.
     fn to_onnx(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
-        py.detach(|| betz_interop::onnx::write(&self.inner, &path))
-            .or_raise(py)
+        work::detach(py, || betz_formats::onnx::write(&self.inner, &path)).or_raise(py)
     }
 
     /// The bytes of the model's file.
@@ -99,7 +98,7 @@ impl Model {
     }
 
     /// Estimates of `data`, a Dataset or a Recording: float32 (steps, outputs): row t estimates the behaviour of t − `delay_steps`. NaN in
-    /// steps outside segments. Channels are matched by name.
+    /// steps outside segments. Channels are matched by name. Warns if steps count as artefacts.
     #[pyo3(signature = (data, *, device="cpu", progress=None))]
     fn decode<'py>(
         &self,
@@ -112,16 +111,20 @@ impl Model {
         let data = Dataset::of_argument(data, self.inner.step_seconds())?;
         let data = data.get();
         let (decoder, dataset, form) = (&self.inner, &data.inner, data.form());
-        let estimates = work::run(py, progress, |_| {
+        let (estimates, warning) = work::run(py, progress, |_| {
             input_form::check(decoder, form)?;
-            decode_on(&device, decoder, &**dataset).map(|decoded| decoded.estimates)
+            let decoded = decode_on(&device, decoder, &**dataset)?;
+            Ok((decoded.estimates, blanking_warning(decoder, &**dataset)))
         })?;
+        if let Some(warning) = warning {
+            warn(py, warning)?;
+        }
         let outputs = self.inner.outputs().len();
         estimates.into_pyarray(py).reshape([dataset.steps, outputs])
     }
 
     /// Scores of estimates of `data` (as `decode` gives them): a list of dictionaries, one per output, and the mean R²
-    /// over outputs that change. Warns if the model was trained on `data`.
+    /// over outputs that change. Warns if the model was trained on `data`, and if steps of it count as artefacts.
     fn score<'py>(
         &self,
         py: Python<'py>,
@@ -130,14 +133,18 @@ impl Model {
         let data = Dataset::of_argument(data, self.inner.step_seconds())?;
         let data = data.get();
         let (decoder, dataset, form) = (&self.inner, &data.inner, data.form());
-        let (scores, warning) = work::run(py, None, |_| {
+        let (scores, warnings) = work::run(py, None, |_| {
             input_form::check(decoder, form)?;
             let matched = (**dataset).clone().with_outputs(decoder.outputs())?;
             let estimates = betz::model::decode(decoder, &matched)?;
             let scores = score_estimates(&matched, &estimates, decoder.delay_steps())?.outputs;
-            Ok((scores, overlap_warning(decoder, &matched)?))
+            let warnings = [
+                overlap_warning(decoder, &matched)?,
+                blanking_warning(decoder, &matched),
+            ];
+            Ok((scores, warnings))
         })?;
-        if let Some(warning) = warning {
+        for warning in warnings.into_iter().flatten() {
             warn(py, warning)?;
         }
         Ok((score_list(py, &scores)?, mean_r2(&scores)))
@@ -169,11 +176,10 @@ impl Model {
             segments: weighted.as_deref().unwrap_or(&data.inner.segments),
             ..data.inner.view()
         };
-        py.detach(|| overlap_warning(&self.inner, view))
-            .or_raise(py)
+        work::detach(py, || overlap_warning(&self.inner, view)).or_raise(py)
     }
 
-    /// "linear", "lift", "experts", "kalman", "place", "recurrent", "layers", "classes" or "gated".
+    /// "linear", "lift", "experts", "kalman", "place", "recurrent", "layers", "classes", "gated" or "blend".
     #[getter]
     fn kind(&self) -> &'static str {
         self.inner.kind()
@@ -229,11 +235,18 @@ impl Model {
             .collect()
     }
 
-    /// The bank: (τ in seconds, order) of each filter h(t) = t^order e^(−t/τ).
+    /// The bank: (τ in seconds, order) of each filter h(t) = t^order e^(−t/τ), then (samples, first step) of each
+    /// sampled one.
     #[getter]
-    fn bank(&self) -> Vec<(f64, u32)> {
-        let filters = self.inner.bank().filters().iter();
-        filters.map(|f| (f.tau_seconds, f.order)).collect()
+    fn bank<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for f in self.inner.bank().filters() {
+            list.append((f.tau_seconds, f.order))?;
+        }
+        for f in self.inner.bank().sampled() {
+            list.append((f.samples().to_vec(), f.start()))?;
+        }
+        Ok(list)
     }
 
     /// Weights of the linear engine, float64 (channels × filters, latents), channel by channel.

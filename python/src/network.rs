@@ -6,14 +6,15 @@ use betz::network::graph::leiden::Leiden;
 use betz::network::graph::{Graph, measures};
 use betz::network::{Measure, NetworkSpec, Plan, Run, Sign, Signal, SignalData, Threshold, Window};
 use betz::text::count;
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyType};
 
 use crate::arguments::{FilePath, described, optional_number, optional_whole, whole};
 use crate::arrays::{self, numeric};
 use crate::error::{OrRaise, warn};
-use crate::parts::{self, NetworkPart};
+use crate::parts::{self, NetworkPart, PickleParts};
 use crate::{options, work};
 
 /// The edges of every window: window k has those from `indptr[k]` to `indptr[k + 1]` of `i` < `j` and `r`.
@@ -79,15 +80,28 @@ impl Network {
     /// The community of each node in window `k`, uint32 (nodes,), by Leiden's method.
     fn communities<'py>(&self, py: Python<'py>, k: usize) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let graph = self.graph(k)?;
-        let found = py
-            .detach(|| Leiden::default().run(&graph, None))
-            .or_raise(py)?;
+        let found = work::detach(py, || Leiden::default().run(&graph, None)).or_raise(py)?;
         Ok(found.communities.into_pyarray(py))
+    }
+
+    /// The network in the bytes that its pickle holds.
+    #[classmethod]
+    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        let file = work::detach(py, || NetworkFile::from_bytes(bytes)).or_raise(py)?;
+        Ok(Self { file })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleParts<'py>> {
+        let py = slf.py();
+        let network = slf.get();
+        let bytes = work::detach(py, || network.file.to_bytes()).or_raise(py)?;
+        let make = slf.get_type().getattr("from_bytes")?;
+        Ok((make, (PyBytes::new(py, &bytes),)))
     }
 
     /// Writes the `.npz` that `betz network` reads.
     fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
-        py.detach(|| self.file.write(&path)).or_raise(py)
+        work::detach(py, || self.file.write(&path)).or_raise(py)
     }
 
     fn __repr__(&self) -> String {
@@ -112,23 +126,27 @@ impl Network {
     }
 }
 
-/// Samples (time, nodes), read where they lie.
+/// Samples (time, nodes), or places (time, nodes, axes), read where they lie.
 enum Samples<'py> {
-    F32(PyReadonlyArray2<'py, f32>),
-    F64(PyReadonlyArray2<'py, f64>),
-    I16(PyReadonlyArray2<'py, i16>),
-    U16(PyReadonlyArray2<'py, u16>),
-    U8(PyReadonlyArray2<'py, u8>),
+    F32(PyReadonlyArrayDyn<'py, f32>),
+    F64(PyReadonlyArrayDyn<'py, f64>),
+    I16(PyReadonlyArrayDyn<'py, i16>),
+    U16(PyReadonlyArrayDyn<'py, u16>),
+    U8(PyReadonlyArrayDyn<'py, u8>),
 }
 
 impl<'py> Samples<'py> {
-    fn of(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+    fn of(object: &Bound<'py, PyAny>, places: bool) -> PyResult<Self> {
         let numpy = object.py().import("numpy")?;
         let array = numeric("signal", object)?;
-        if array.getattr("ndim")?.extract::<usize>()? != 2 {
+        let expected = match places {
+            true => "three dimensions, (samples, nodes, 2 or 3)",
+            false => "two dimensions, (samples, nodes)",
+        };
+        if array.getattr("ndim")?.extract::<usize>()? != if places { 3 } else { 2 } {
             let got = described(object);
             return Err(PyValueError::new_err(format!(
-                "signal: expected two dimensions, (samples, nodes), got {got}"
+                "signal: expected {expected}, got {got}"
             )));
         }
         let array = numpy.call_method1("ascontiguousarray", (array,))?;
@@ -143,14 +161,22 @@ impl<'py> Samples<'py> {
         })
     }
 
-    fn nodes(&self) -> usize {
+    fn shape(&self) -> &[usize] {
         match self {
-            Self::F32(a) => a.shape()[1],
-            Self::F64(a) => a.shape()[1],
-            Self::I16(a) => a.shape()[1],
-            Self::U16(a) => a.shape()[1],
-            Self::U8(a) => a.shape()[1],
+            Self::F32(a) => a.shape(),
+            Self::F64(a) => a.shape(),
+            Self::I16(a) => a.shape(),
+            Self::U16(a) => a.shape(),
+            Self::U8(a) => a.shape(),
         }
+    }
+
+    fn signal(&self) -> PyResult<betz::Result<Signal<'_>>> {
+        let data = self.data()?;
+        Ok(match *self.shape() {
+            [_, nodes, axes] => Signal::places(data, nodes, axes),
+            _ => Signal::new(data, self.shape()[1]),
+        })
     }
 
     fn data(&self) -> PyResult<SignalData<'_>> {
@@ -169,7 +195,8 @@ impl<'py> Samples<'py> {
 ///
 /// One of `threshold` (values that reach it), `density` (share of all pairs), `top` (pairs of each window) and
 /// `top_per_node`; `measure` as `betz network compute --measure` has them, `lags` for "lagged"; `sign`: "both", "pos",
-/// "neg"; `strict`: beyond the threshold instead of reaching it. With `shard=(k, n)` a `NetworkPart`: share k, from 1, of n of
+/// "neg"; with `measure="distance"` the signal is places, (samples, nodes, 2 or 3), that must be near for `near` samples (the
+/// window unless given) with up to `gap` between near ones, latitudes and longitudes if `earth`; `strict`: beyond the threshold instead of reaching it. With `shard=(k, n)` a `NetworkPart`: share k, from 1, of n of
 /// the windows, of all of which `betz.join` makes the network.
 ///
 /// >>> import numpy as np, betz
@@ -179,7 +206,7 @@ impl<'py> Samples<'py> {
 /// >>> len(network), network.communities(0).tolist()
 /// (9, [0, 0, 0, 1, 1, 1])
 #[pyfunction]
-#[pyo3(signature = (signal, *, window, step=None, threshold=None, density=None, top=None, top_per_node=None, measure="pearson", lags=0, sign="both", strict=false, device="cpu", shard=None, progress=None))]
+#[pyo3(signature = (signal, *, window, step=None, threshold=None, density=None, top=None, top_per_node=None, measure="pearson", lags=0, near=None, gap=0, earth=false, sign="both", strict=false, device="cpu", shard=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
 pub(crate) fn network<'py>(
     py: Python<'py>,
@@ -192,6 +219,9 @@ pub(crate) fn network<'py>(
     top_per_node: Option<&Bound<'py, PyAny>>,
     measure: &str,
     lags: usize,
+    near: Option<usize>,
+    gap: usize,
+    earth: bool,
     sign: &str,
     strict: bool,
     device: &str,
@@ -213,7 +243,14 @@ pub(crate) fn network<'py>(
         ));
     };
     let named = || -> betz::Result<NetworkSpec> {
-        let measure = named_measure(measure, lags)?;
+        let measure = match named_measure(measure, lags)? {
+            Measure::Distance { .. } => Measure::Distance {
+                near: near.unwrap_or(window),
+                gap,
+                earth,
+            },
+            other => other,
+        };
         let sign = Sign::named(sign).ok_or_else(|| {
             Error::argument(format!("sign: expected both, pos or neg, got '{sign}'"))
         })?;
@@ -228,8 +265,9 @@ pub(crate) fn network<'py>(
     };
     let spec = named().or_raise(py)?;
     let device = options::device(py, device)?;
-    let samples = Samples::of(signal)?;
-    let signal = Signal::new(samples.data()?, samples.nodes()).or_raise(py)?;
+    let places = matches!(spec.measure, Measure::Distance { .. });
+    let samples = Samples::of(signal, places)?;
+    let signal = samples.signal()?.or_raise(py)?;
     let shard = shard.map(parts::shard).transpose().or_raise(py)?;
     let (plan, file) = work::run(py, progress, |progress| {
         let plan = Plan::new(&spec, &signal)?.on(&device)?;

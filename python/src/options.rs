@@ -2,9 +2,10 @@
 
 use betz::device::{Device, DeviceSpec};
 use betz::model::{LowPass, WeightPrecision};
-use betz::psc::{Filter, FilterBank};
+use betz::psc::{Filter, FilterBank, SampledFilter};
 use betz::train::{
     Delay, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, TrainOptions, Training,
+    filters,
 };
 use betz::{Error, Result};
 use pyo3::exceptions::PyTypeError;
@@ -19,28 +20,57 @@ pub(crate) enum Bank {
     #[pyo3(transparent)]
     Named(String),
     #[pyo3(transparent)]
-    Filters(Vec<(f64, u32)>),
+    Filters(Vec<FilterArgument>),
+}
+
+/// One filter of a bank.
+#[derive(FromPyObject)]
+pub(crate) enum FilterArgument {
+    /// (τ in seconds, order).
+    Recursive(f64, u32),
+    /// (samples on the model's steps, first step after a spike).
+    Sampled(Vec<f64>, i64),
+    /// A text that `betz train --filter` takes.
+    #[pyo3(transparent)]
+    Text(String),
 }
 
 impl Bank {
     /// `None` where cross-validation is to choose.
-    pub(crate) fn bank(&self) -> Result<Option<FilterBank>> {
-        let filters = match self {
+    pub(crate) fn bank(&self, step_seconds: f64) -> Result<Option<FilterBank>> {
+        let list = match self {
             Self::Named(name) if name == "auto" => return Ok(None),
             Self::Named(name) => {
                 let preset = Preset::named(name).ok_or_else(|| {
                     let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
                     Error::argument(format!(
-                        "bank: expected \"auto\", one of {}, or a list of (tau_seconds, order), got '{name}'",
+                        "bank: expected \"auto\", one of {}, or a list of (tau_seconds, order), (samples, first step) or texts such as \"boxcar:50ms\", got '{name}'",
                         names.join(", ")
                     ))
                 })?;
                 return preset.bank().map(Some);
             }
-            Self::Filters(filters) => filters,
+            Self::Filters(list) => list,
         };
-        let filter = |&(tau_seconds, order): &(f64, u32)| Filter { tau_seconds, order };
-        FilterBank::new(filters.iter().map(filter).collect()).map(Some)
+        let (mut recursive, mut sampled) = (Vec::new(), Vec::new());
+        for (i, filter) in list.iter().enumerate() {
+            match filter {
+                &FilterArgument::Recursive(tau_seconds, order) => {
+                    recursive.push(Filter { tau_seconds, order });
+                }
+                FilterArgument::Sampled(samples, start) => {
+                    let name = format!("bank[{i}]");
+                    let samples = samples.clone();
+                    sampled.push(SampledFilter::new(name, samples, step_seconds, *start)?);
+                }
+                FilterArgument::Text(text) => {
+                    let made = filters::bank(std::slice::from_ref(text), step_seconds, false)?;
+                    recursive.extend_from_slice(made.filters());
+                    sampled.extend_from_slice(made.sampled());
+                }
+            }
+        }
+        FilterBank::with_sampled(recursive, sampled).map(Some)
     }
 }
 
@@ -48,7 +78,7 @@ impl Bank {
 const EXPECTED: [(&str, &str); 19] = [
     (
         "bank",
-        "\"auto\", a name from betz.presets(), or a list of (tau_seconds, order) with whole orders",
+        "\"auto\", a name from betz.presets(), or a list of (tau_seconds, order) with whole orders, (samples, first step) and texts such as \"boxcar:50ms\"",
     ),
     ("ridge", "\"auto\" or a number of at least 0"),
     ("noise", "a number of at least 0, or None"),

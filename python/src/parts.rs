@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyType};
 
 use crate::arguments::FilePath;
 use crate::error::OrRaise;
+use crate::work;
 
 /// A function that pickle calls, and its arguments.
 pub(crate) type PickleParts<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>,));
@@ -29,7 +30,7 @@ impl NetworkPart {
     /// The part in the bytes of a file.
     #[classmethod]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        let inner = py.detach(|| Part::from_bytes(bytes)).or_raise(py)?;
+        let inner = work::detach(py, || Part::from_bytes(bytes)).or_raise(py)?;
         Ok(Self { inner })
     }
 
@@ -41,7 +42,7 @@ impl NetworkPart {
 
     /// Writes the file that `betz join` takes.
     fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
-        py.detach(|| self.inner.save(&path)).or_raise(py)
+        work::detach(py, || self.inner.save(&path)).or_raise(py)
     }
 
     /// (k, n): share k, from 1, of n.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use betz::recording::{self as rust, Behavior, SpikeForm, Spikes, invented_channel_names};
 use betz::text::count;
-use betz_interop::{ReadOptions, nwb};
+use betz_formats::{ReadOptions, nwb};
 use numpy::PyArray2;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyType};
 use crate::arguments::{FilePath, optional_seconds, optional_texts, seconds, whole};
 use crate::arrays;
 use crate::dataset::{Dataset, usual_step};
-use crate::error::{OrRaise, warn};
+use crate::error::OrRaise;
 use crate::keywords::{self, RecordingKeywords, session};
 use crate::work;
 
@@ -70,12 +70,21 @@ impl Recording {
     /// The recording in an `.npz` archive of the schema in docs/recordings.md.
     ///
     /// Raises OSError (FileNotFoundError for a missing file) when it cannot be read, BetzError naming array and position when it breaks the schema.
+    /// `angles`: outputs of behaviour that are angles in radians or degrees, by name: their cosine and sine take their place.
     #[classmethod]
-    fn from_npz(_class: &Bound<'_, PyType>, py: Python<'_>, path: FilePath) -> PyResult<Self> {
-        let read = py.detach(|| rust::Recording::read_npz(&path));
-        Ok(Self {
-            inner: Arc::new(read.or_raise(py)?),
-        })
+    #[pyo3(signature = (path, *, angles=None))]
+    fn from_npz(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        path: FilePath,
+        angles: Option<OneOrMany>,
+    ) -> PyResult<Self> {
+        let options = ReadOptions {
+            angles: OneOrMany::list(angles),
+            ..ReadOptions::default()
+        };
+        let read = work::run(py, None, |_| betz_formats::read_recording(&path, &options))?;
+        Self::noted(py, &path, read)
     }
 
     /// The recording in an NWB file: units, trials, behaviour, electrode positions.
@@ -88,9 +97,11 @@ impl Recording {
     /// (`trials:side=left`), one or several. Rows of `trials` are the segments; None: the table `trials`. Nothing outside
     /// `within`, and nothing inside `mask`, is used. `mask`: None: `invalid_times`, if the file has it; "none": nothing.
     ///
+    /// `angles`: outputs of behaviour that are angles in radians or degrees, by name: their cosine and sine take their place.
+    ///
     /// Choices, repairs and omissions are raised as warnings and stored in `meta`. docs/connect.md lists what is read.
     #[classmethod]
-    #[pyo3(signature = (path, *, behavior=None, tick_seconds=1e-5, units=None, seconds=None, trials=None, within=None, mask=None))]
+    #[pyo3(signature = (path, *, behavior=None, tick_seconds=1e-5, units=None, seconds=None, trials=None, within=None, mask=None, angles=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn from_nwb(
         _class: &Bound<'_, PyType>,
@@ -103,6 +114,7 @@ impl Recording {
         trials: Option<OneOrMany>,
         within: Option<OneOrMany>,
         mask: Option<OneOrMany>,
+        angles: Option<OneOrMany>,
     ) -> PyResult<Self> {
         let units = optional_texts("units", units)?;
         let options = ReadOptions {
@@ -111,17 +123,12 @@ impl Recording {
             within: OneOrMany::list(within),
             mask: OneOrMany::list(mask),
             tick_seconds,
+            angles: OneOrMany::list(angles),
             units: units.unwrap_or_default(),
             seconds: seconds.map(|(from, until)| [from, until]),
         };
-        let read = work::run(py, None, |_| nwb::read(&path, &options));
-        let (recording, report) = read?;
-        for note in report.notes {
-            warn(py, format!("{}: {note}", path.display()))?;
-        }
-        Ok(Self {
-            inner: Arc::new(recording),
-        })
+        let read = work::run(py, None, |_| nwb::read(&path, &options))?;
+        Self::noted(py, &path, read)
     }
 
     /// A recording of binned spike counts (bins, channels): whole numbers from 0 to 65,535 of any dtype.
@@ -305,7 +312,7 @@ impl Recording {
 
     /// Writes the recording to `path` (.npz). The file is complete, or is not written at all.
     fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
-        py.detach(|| self.inner.write_npz(&path)).or_raise(py)
+        work::detach(py, || self.inner.write_npz(&path)).or_raise(py)
     }
 
     /// Writes the recording to `path` as an NWB 2 file. The file is complete, or is not written at all. `from_nwb`
@@ -348,8 +355,7 @@ impl Recording {
             }
         }
         let options = nwb::WriteOptions::new(session);
-        py.detach(|| nwb::write(&self.inner, &path, &options))
-            .or_raise(py)
+        work::detach(py, || nwb::write(&self.inner, &path, &options)).or_raise(py)
     }
 
     /// Step, in seconds, of a decoder of `kind` if none is asked for: the recording's bins, or 5 ms for spike events; for
@@ -389,16 +395,24 @@ impl Recording {
         (self.inner.segments.len(),)
     }
 
-    /// The recording with only these of its trials, on the same clock: by number, slice, mask or list of numbers.
+    /// The recording with only these of its trials, on the same clock and in the order of time: by number, slice, mask or list
+    /// of numbers. Each trial is taken at most once.
     fn __getitem__(&self, py: Python<'_>, trials: &Bound<'_, PyAny>) -> PyResult<Self> {
         let numpy = py.import("numpy")?;
         let all = numpy.call_method1("arange", (self.inner.segments.len(),))?;
-        let chosen = numpy.call_method1("unique", (all.get_item(trials)?,))?;
-        let mut segments = Vec::new();
-        for number in arrays::integers("trials", &chosen)? {
-            segments.push(self.inner.segments[number as usize]);
+        // A single number is an array of no dimension.
+        let chosen = numpy.call_method1("atleast_1d", (all.get_item(trials)?,))?;
+        let mut numbers = arrays::integers("trials", &chosen)?;
+        numbers.sort_unstable();
+        if let Some(twice) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(PyValueError::new_err(format!(
+                "trials: expected each trial at most once, got trial {} twice; draw trials without replacement, or fit arrays with \
+                 the number of draws as sample_weight",
+                twice[0]
+            )));
         }
-        self.with_segments(py, segments)
+        let segments = numbers.iter().map(|&n| self.inner.segments[n as usize]);
+        self.with_segments(py, segments.collect())
     }
 
     /// The recording with other segments (trials), (n, 2), half-open in ticks. Spikes outside them are left out.

@@ -11,10 +11,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arguments::{described, instance, list, whole};
-use crate::arrays::{floats, integers};
+use crate::arrays::{floats, integers, refuse_masked};
 use crate::error::OrRaise;
 use crate::model::{MODEL, Model};
 use crate::unlike::Unlike;
+use crate::work;
 
 /// A real-time session of a model: one step per tick. Filters start at rest; `reset` returns them to rest.
 ///
@@ -163,9 +164,7 @@ impl Session {
             ..SessionConfig::default()
         };
         let decoder = model.get().inner.clone();
-        let session = py
-            .detach(|| rust::Session::open(&decoder, config))
-            .or_raise(py)?;
+        let session = work::detach(py, || rust::Session::open(&decoder, config)).or_raise(py)?;
         Ok(Self {
             inner: Mutex::new(session),
             signal: input_form::is_of_signal(&decoder),
@@ -183,6 +182,7 @@ impl Session {
         channels: &Bound<'py, PyAny>,
         out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        refuse_masked("channels", channels)?;
         if let Ok(array) = channels.cast::<PyArray1<u32>>()
             && let Some(spikes) = elements(array)
         {
@@ -210,6 +210,7 @@ impl Session {
         counts: &Bound<'py, PyAny>,
         out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        refuse_masked("counts", counts)?;
         let signal = self.signal;
         if !signal
             && let Ok(array) = counts.cast::<PyArray1<u8>>()

@@ -30,9 +30,7 @@ impl CountPart {
     /// The part in the bytes of a file.
     #[classmethod]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        let inner = py
-            .detach(|| RustCountPart::from_bytes(bytes))
-            .or_raise(py)?;
+        let inner = work::detach(py, || RustCountPart::from_bytes(bytes)).or_raise(py)?;
         Ok(Self { inner })
     }
 
@@ -43,7 +41,7 @@ impl CountPart {
 
     /// Writes the file that `betz join` takes.
     fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
-        py.detach(|| self.inner.save(&path)).or_raise(py)
+        work::detach(py, || self.inner.save(&path)).or_raise(py)
     }
 
     /// (k, n): share k, from 1, of n.
@@ -175,7 +173,7 @@ pub(crate) fn join<'py>(
         && !networks.is_empty()
     {
         let inner: Vec<Part> = networks.iter().map(|p| p.get().inner.clone()).collect();
-        let file = py.detach(|| Part::join(inner)).or_raise(py)?;
+        let file = work::detach(py, || Part::join(inner)).or_raise(py)?;
         return Ok(Bound::new(py, Network { file })?.into_any());
     }
     let counts = parts.iter().map(|part| part.cast::<CountPart>().ok());
@@ -185,7 +183,7 @@ pub(crate) fn join<'py>(
         ));
     };
     let inner: Vec<RustCountPart> = counts.iter().map(|p| p.get().inner.clone()).collect();
-    let joined = py.detach(|| RustCountPart::join(inner)).or_raise(py)?;
+    let joined = work::detach(py, || RustCountPart::join(inner)).or_raise(py)?;
     let names = joined.alphabet.labels();
     let episodes = (joined.episodes.iter())
         .map(|found| Episode::of(py, found, &joined.alphabet, names))

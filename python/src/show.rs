@@ -142,6 +142,6 @@ impl PageServer {
     /// Ends the server and waits for its thread. A second call does nothing.
     fn stop(&self, py: Python<'_>) {
         let monitor = self.monitor.lock().ok().and_then(|mut m| m.take());
-        py.detach(|| drop(monitor));
+        work::detach(py, || drop(monitor));
     }
 }

@@ -10,10 +10,12 @@ use betz::{Error, ErrorKind};
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyBytes, PyDict, PyType};
 
 use crate::arguments::{FilePath, refused};
+use crate::arrays::refuse_masked;
 use crate::error::OrRaise;
+use crate::parts::PickleParts;
 use crate::recording::Recording;
 use crate::work;
 
@@ -31,13 +33,25 @@ impl Sorter {
     /// The sorter in the file `path`.
     #[classmethod]
     fn load(_class: &Bound<'_, PyType>, py: Python<'_>, path: FilePath) -> PyResult<Self> {
-        let inner = py.detach(|| rust::Sorter::load(&path)).or_raise(py)?;
+        let inner = work::detach(py, || rust::Sorter::load(&path)).or_raise(py)?;
         Ok(Self { inner })
+    }
+
+    /// The sorter in the bytes of a file.
+    #[classmethod]
+    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        let inner = work::detach(py, || rust::Sorter::from_bytes(bytes)).or_raise(py)?;
+        Ok(Self { inner })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleParts<'py>> {
+        let make = slf.get_type().getattr("from_bytes")?;
+        Ok((make, (PyBytes::new(slf.py(), &slf.get().inner.to_bytes()),)))
     }
 
     /// Writes the file that `betz sort run` takes.
     fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
-        py.detach(|| self.inner.save(&path)).or_raise(py)
+        work::detach(py, || self.inner.save(&path)).or_raise(py)
     }
 
     /// One dictionary per unit: `id`, `channel` (its largest), `rate_hz`, `microvolts` (its mean minimum).
@@ -126,6 +140,7 @@ impl Sorter {
 
 /// Voltage as an argument: it is large, so that no copy is made of another type or order.
 fn voltage<'py>(samples: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray2<'py, i16>> {
+    refuse_masked("samples", samples)?;
     let array = samples.cast::<PyArray2<i16>>().ok();
     array
         .and_then(|array| array.try_readonly().ok())

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyType};
 use crate::arguments::{FilePath, instance, number};
 use crate::classes::{ClassChoices, labels_of, report_dict};
 use crate::dataset::{DATASET, Dataset};
-use crate::error::OrRaise;
+use crate::error::{OrRaise, warn};
 use crate::model::Model;
 use crate::options::Options;
 use crate::work;
@@ -44,7 +44,7 @@ impl Sums {
         let data = instance::<Dataset>("data", DATASET, data)?.get();
         let options = Options::of(options)?;
         let inner = work::run(py, progress, |progress| {
-            let training = options.linear(given_bank(&options)?);
+            let training = options.linear(given_bank(&options, data.inner.step_seconds)?);
             rust::Sums::over(&options.device()?, &*data.inner, &training, progress)
         })?;
         Ok(Self {
@@ -69,7 +69,7 @@ impl Sums {
         let options = Options::of(options)?;
         let labels = labels_of(data, names, classes)?;
         let inner = work::run(py, progress, |progress| {
-            let training = options.linear(given_bank(&options)?);
+            let training = options.linear(given_bank(&options, data.inner.step_seconds)?);
             let device = options.device()?;
             rust::Sums::over_labels(&device, &data.inner, &labels, &training, progress)
         })?;
@@ -87,7 +87,7 @@ impl Sums {
         bytes: &[u8],
         signal: bool,
     ) -> PyResult<Self> {
-        let inner = py.detach(|| rust::Sums::from_bytes(bytes)).or_raise(py)?;
+        let inner = work::detach(py, || rust::Sums::from_bytes(bytes)).or_raise(py)?;
         Ok(Self {
             inner,
             form: if signal {
@@ -107,7 +107,7 @@ impl Sums {
 
     /// Writes the file that `betz solve` takes.
     fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
-        py.detach(|| self.inner.save(&path)).or_raise(py)
+        work::detach(py, || self.inner.save(&path)).or_raise(py)
     }
 
     /// These and `other`'s together. The same sums a second time are refused.
@@ -122,7 +122,7 @@ impl Sums {
             (form, _) => form,
         };
         Ok(Self {
-            inner: py.detach(both).or_raise(py)?,
+            inner: work::detach(py, both).or_raise(py)?,
             form,
         })
     }
@@ -144,9 +144,12 @@ impl Sums {
         let noise = noise.map_or(Ok(0.1), |noise| number("noise", noise))?;
         let ridge = ridge.map_or(RidgeChoice::RelativeNoise(noise), RidgeChoice::Fixed);
         let options = rust::SolveOptions::with(ridge);
-        let decoder = work::run(py, None, |_| {
-            input_form::marked(self.inner.solve(&options)?, self.form)
+        let (decoder, warning) = work::run(py, None, |_| {
+            let decoder = self.inner.solve(&options)?;
+            let warning = self.inner.masked_warning(&decoder);
+            Ok((input_form::marked(decoder, self.form)?, warning))
         })?;
+        warning.map_or(Ok(()), |warning| warn(py, warning))?;
         Ok(Model::of(decoder))
     }
 
@@ -217,8 +220,8 @@ impl Sums {
 }
 
 /// The bank of `options`, which is given: parts are summed before anything could be chosen.
-fn given_bank(options: &Options) -> Result<FilterBank> {
-    options.bank.bank()?.ok_or_else(|| {
+fn given_bank(options: &Options, step_seconds: f64) -> Result<FilterBank> {
+    options.bank.bank(step_seconds)?.ok_or_else(|| {
         Error::argument(
             "bank: expected one by name or by its filters, since parts are summed before anything could \
              be chosen; got \"auto\"",

@@ -41,7 +41,7 @@ pub(crate) fn train<'py>(
     }
     let (inner, form) = (data.inner.clone(), data.form());
     let (decoder, report) = work::run(py, progress, |progress| {
-        let bank = options.bank.bank()?;
+        let bank = options.bank.bank(inner.step_seconds)?;
         let training = options.training(bank)?;
         let trained = training.run(&inner, &options.device()?, progress)?;
         Ok((
@@ -67,7 +67,7 @@ pub(crate) fn train<'py>(
             row.set_item("r2", kind.r2)?;
             row.set_item("gain", kind.gain)?;
             row.set_item("gain_error", kind.gain_error)?;
-            row.set_item("unseen", kind.unseen)?;
+            row.set_item("weight", kind.weight)?;
             Ok(row)
         });
         said.set_item("taken", comparison.taken.name())?;

@@ -40,7 +40,7 @@ impl Unlike {
             };
             let (tap, worker) = UnlikeWorker::open(&model.inner, &config)?;
             let worker = match suggest {
-                true => worker.with_suggestions(),
+                true => worker.with_suggestions()?,
                 false => worker,
             };
             let swapper = session.swapper()?;
@@ -50,7 +50,7 @@ impl Unlike {
                 swapper: Mutex::new(swapper),
             })
         };
-        py.detach(open).or_raise(py)
+        work::detach(py, open).or_raise(py)
     }
 
     fn change<T: Send>(
@@ -58,7 +58,7 @@ impl Unlike {
         py: Python<'_>,
         change: impl FnOnce(&mut Swapper) -> betz::Result<T> + Send,
     ) -> PyResult<T> {
-        py.detach(|| {
+        work::detach(py, || {
             let mut swapper = self.swapper.lock().map_err(|_| {
                 PyRuntimeError::new_err("the comparison was left by a panic: open another")
             })?;
@@ -133,19 +133,19 @@ impl Unlike {
 
     /// Waits until every step made before this call has been compared.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.watch.flush()).or_raise(py)
+        work::detach(py, || self.watch.flush()).or_raise(py)
     }
 
     /// The suggested model, or None.
     #[getter]
     fn suggested_model(&self, py: Python<'_>) -> Option<Model> {
-        py.detach(|| self.watch.suggested_model()).map(Model::of)
+        work::detach(py, || self.watch.suggested_model()).map(Model::of)
     }
 
     /// The model that the session runs: the recalibrated one, or the model as it was trained.
     #[getter]
     fn running_model(&self, py: Python<'_>) -> Model {
-        Model::of(py.detach(|| self.watch.running_model()))
+        Model::of(work::detach(py, || self.watch.running_model()))
     }
 
     /// Number of steps that were lost because the thread was late.

@@ -8,7 +8,8 @@ use betz::psc::{Block, FilterBank, Responses};
 use betz::recording::Dataset;
 use betz::train::solve::{CentredEquations, FeatureNames, Solution};
 use betz::train::{
-    MaskPolicy, NormalEquations, Preset, RidgeChoice, Solver, generalised_ridge, largest_response,
+    CentredSignal, MaskPolicy, NormalEquations, Preset, RidgeChoice, Solver, generalised_ridge,
+    largest_response,
 };
 use betz::{Error, ErrorKind, Progress, Result, progress};
 
@@ -57,7 +58,23 @@ pub(crate) fn train(
     watch: &dyn Progress,
 ) -> Result<Decoder> {
     check(data, weights, options)?;
-    let banks = match options.bank.bank()? {
+    // Responses here are never from events: the bank alone decides whether they depend on where 0 is.
+    let first = options.bank.bank(data.step_seconds)?;
+    let first = first.map_or_else(|| Preset::candidates(data)[0].bank(), Ok)?;
+    match CentredSignal::new(data, &options.linear(first))? {
+        Some(centred) => centred.decoder(of_values(&centred.data, weights, options, watch)?),
+        None => of_values(data, weights, options, watch),
+    }
+}
+
+/// The decoder of `data`, whose filters start from rest.
+fn of_values(
+    data: &Dataset,
+    weights: &[f64],
+    options: &Options,
+    watch: &dyn Progress,
+) -> Result<Decoder> {
+    let banks = match options.bank.bank(data.step_seconds)? {
         Some(bank) => vec![bank],
         None => Preset::candidates(data)
             .into_iter()

@@ -1,12 +1,13 @@
 //! Long work: on a thread of its own, without the interpreter's lock, with Ctrl-C and progress.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use betz::{Error, ErrorKind, Progress};
 use pyo3::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::OrRaise;
 
@@ -30,6 +31,46 @@ impl Progress for Report {
     fn cancelled(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+}
+
+/// Number of forks that made this process. A fork leaves all threads but one behind.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Threads of a process that a fork made, and its number of forks.
+static POOL: Mutex<Option<(usize, Arc<ThreadPool>)>> = Mutex::new(None);
+
+/// Tells the library that this process is a fork's child; Python calls it there.
+#[pyfunction]
+pub(crate) fn forked() {
+    FORKS.fetch_add(1, Ordering::SeqCst);
+}
+
+/// The result of `work`, run without the interpreter's lock and on threads that this process has.
+pub(crate) fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    py.detach(|| on_own_threads(work))
+}
+
+/// The result of `work`, whose parallel parts run on threads of this process: the usual ones, or after a fork new ones.
+fn on_own_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    match pool_after_fork() {
+        Some(pool) => pool.install(work),
+        None => work(),
+    }
+}
+
+fn pool_after_fork() -> Option<Arc<ThreadPool>> {
+    let forks = FORKS.load(Ordering::SeqCst);
+    if forks == 0 {
+        return None;
+    }
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    if pool.as_ref().is_none_or(|(of, _)| *of != forks) {
+        // Dropping the parent's pool would wait for threads that are not in this process.
+        std::mem::forget(pool.take());
+        let new = ThreadPoolBuilder::new().build().ok();
+        *pool = new.map(|new| (forks, Arc::new(new)));
+    }
+    pool.as_ref().map(|(_, pool)| pool.clone())
 }
 
 /// Runs `work` and waits for it without the interpreter's lock. Twenty times per second the caller's thread lets
@@ -59,7 +100,7 @@ fn wait<T: Send>(
     std::thread::scope(|scope| {
         let (finished, told) = channel();
         let worker = scope.spawn(move || {
-            let result = work(report);
+            let result = on_own_threads(|| work(report));
             // The caller may have gone on to wait for the thread itself.
             finished.send(()).unwrap_or(());
             result

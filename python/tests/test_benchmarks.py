@@ -96,4 +96,5 @@ def test_falcon(tmp_path, capsys):
 def test_arguments_of_falcon():
     falcon = script("falcon")
     asked = falcon.arguments(["m1", "somewhere"])
-    assert falcon.bank(asked.bank) == [(0.05, 0), (0.2, 0), (0.5, 0)] and falcon.bank("reach") == "reach"
+    assert (asked.kind, falcon.bank(asked.bank), asked.noise) == ("auto", "auto", None)
+    assert falcon.bank("0.05:0 0.2:1") == [(0.05, 0), (0.2, 1)] and falcon.bank("reach") == "reach"

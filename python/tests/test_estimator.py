@@ -104,7 +104,7 @@ def test_nonlinear_kinds_are_compared():
     y = np.tanh(4 * X[:, 0])
     decoder = betz.Decoder("auto", folds=3, latents=1, units=32, experts=4).fit(X, y)
     assert decoder.training_["taken"] == decoder.model_.kind != "linear"
-    assert [row["kind"] for row in decoder.training_["kinds"]] == ["linear", "lift", "experts"]
+    assert [row["kind"] for row in decoder.training_["kinds"]] == ["linear", "lift", "experts", "recurrent", "blend"]
     assert decoder.score(X, y) > betz.Decoder().fit(X, y).score(X, y)
     with pytest.raises(ValueError, match="kind='linear'"):
         decoder.partial_fit(X, y)

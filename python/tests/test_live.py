@@ -94,6 +94,18 @@ def test_voltage_goes_through_the_front_end(folder):
     assert live.health()["input"]["calibrating"] == 5
 
 
+def test_counts_are_whole_numbers(folder):
+    with betz.Live(plan(folder)) as live:
+        for value in (-7.5, 0.5, -1.0, 70_000.0):
+            rows = X[:3].astype(float)
+            rows[1, 4] = value
+            with pytest.raises(betz.BetzError, match=rf"expected counts, whole numbers from 0 to 65535, .* got {value:g} at row 1, channel 4"):
+                live.push(rows)
+        live.push(X[:10])
+        live.end()
+        assert len(list(live)) == 10
+
+
 def test_the_simulated_rig_runs_in_real_time(folder):
     source = {"name": "rig", "from": "simulated", "channels": 24}
     voltage = {"noise": {"calibrate": "20ms", "track": "0s"}}

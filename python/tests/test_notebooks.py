@@ -52,11 +52,25 @@ def test_in_a_kernel(notebook, tmp_path, monkeypatch):
     assert len(pictures) == 2
 
 
-# The unit for ezmsg needs that package; test_live.py runs it where it is installed.
-@pytest.mark.parametrize("example", sorted(set(EXAMPLES.glob("*.py")) - {EXAMPLES / "ezmsg_unit.py"}), ids=lambda path: path.stem)
+# The unit for ezmsg needs that package, and test_live.py runs it where it is installed; the task program talks to a session.
+OTHERS = {EXAMPLES / "ezmsg_unit.py", EXAMPLES / "send_labels.py", EXAMPLES / "centre_out.py"}
+
+
+@pytest.mark.parametrize("example", sorted(set(EXAMPLES.glob("*.py")) - OTHERS), ids=lambda path: path.stem)
 def test_scripts(example, monkeypatch, capsys):
     # Their recordings are not part of the repository: without them they say so.
     monkeypatch.setenv("BETZ_SHARED", str(EXAMPLES / "nowhere"))
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(example))
     assert ended.value.code is None and "skipped: there is no" in capsys.readouterr().out
+
+
+def test_the_simulated_user_reaches_every_target(monkeypatch):
+    betz = pathlib.Path(os.environ.get("BETZ", EXAMPLES.parents[1] / "target" / "debug" / "betz"))
+    if not betz.is_file():
+        pytest.skip("no program betz: cargo build -p betz-cli, or name one by BETZ")
+    monkeypatch.setenv("BETZ", str(betz))
+    task = runpy.run_path(str(EXAMPLES / "centre_out.py"))
+    hits, told = task["main"](8)
+    assert hits == 8
+    assert (told["notes"]["marks"], told["notes"]["trials"]) == (16, 16)

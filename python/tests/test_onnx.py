@@ -28,6 +28,8 @@ CASES = {
     "delayed and smoothed": dict(delay_seconds=0.06, low_pass=(5.0, 2)),
     "lift": dict(kind="lift", latents=5, units=40),
     "kalman": dict(kind="kalman"),
+    "experts": dict(kind="experts", experts=3),
+    "blend": dict(kind="auto", latents=5, units=40, experts=2, epochs=3, layers=(16,)),
     "recurrent": dict(kind="recurrent", layers=(16, 16), members=2, epochs=3, folds=2),
 }
 
@@ -56,8 +58,20 @@ def test_onnxruntime_decodes_the_same(case, tmp_path):
     expected = decoder.predict(X)
     assert np.ptp(expected) > 0.1
     # Cosines are of float32 on both sides; all else is float64, rounded once.
-    tolerance = (2e-4 if case == "lift" else 1e-5) * np.abs(expected).max()
+    tolerance = (2e-4 if case in ("lift", "experts", "blend") else 1e-5) * np.abs(expected).max()
     np.testing.assert_allclose(np.reshape(estimates, expected.shape), expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["linear", "recurrent", "auto"])
+def test_a_signal_is_decoded_about_its_means(kind, tmp_path):
+    X, decoder = fitted()
+    signal = (X + np.random.default_rng(8).normal(size=X.shape) + 50).astype(np.float32)
+    small = {} if kind == "linear" else dict(epochs=2, layers=(16,))
+    decoder = betz.Decoder(kind, step_seconds=0.02, bank=[(0.05, 0), (0.4, 1)], **small).fit(signal, X[:, :2].astype(float))
+    decoder.to_onnx(tmp_path / "decoder.onnx")
+    expected = decoder.predict(signal)
+    got = steps_in_onnxruntime(tmp_path / "decoder.onnx", signal)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=5e-4 * np.abs(expected).max())
 
 
 def states(classes):
@@ -86,8 +100,8 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     path = tmp_path / "decoder.onnx"
     with pytest.raises(NotFittedError):
         betz.Decoder().to_onnx(path)
-    _, decoder = fitted("experts", experts=2)
-    with pytest.raises(betz.BetzError, match="experts"):
+    _, decoder = fitted(bank=[([0.5, 0.3, 0.2], 0)])
+    with pytest.raises(betz.BetzError, match="a list of samples"):
         decoder.to_onnx(path)
     with pytest.raises(OSError):
         fitted()[1].to_onnx(tmp_path / "no such folder" / "decoder.onnx")

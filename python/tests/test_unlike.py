@@ -81,7 +81,7 @@ def test_a_recording_is_recalibrated_for(fitted):
 def test_what_is_missing_is_said(fitted):
     X, y, _ = trials(2, 20)
     without = betz.Decoder(step_seconds=0.02, bank=[(0.04, 0)], folds=0).fit(X, y)
-    with pytest.raises(betz.BetzError, match="--retain"):
+    with pytest.raises(betz.BetzError, match="with retain_bytes="):
         without.session().unlike()
     with pytest.raises(ValueError, match="more than 20 steps"):
         fitted.session().unlike(0.1)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use betz::model::Decoder;
-use betz::train::retained::{Remover, StoredStatistics};
+use betz::train::retained::drop_channels;
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -36,9 +36,7 @@ struct RemovalReport {
     /// Names of the channels that were asked for.
     channels: Vec<String>,
     channels_left: usize,
-    /// To factor the system, once a model.
-    factor_seconds: f64,
-    /// To take the channels out.
+    /// To take the channels out: to factor the system of every member, and to solve it.
     seconds: f64,
 }
 
@@ -49,19 +47,14 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
     let model = Decoder::load(&args.model)?;
     let at = |e: Error| e.at(args.model.display());
     let channels = parse::channels("--channels", &args.channels, model.channel_names())?;
-    let retained = StoredStatistics::read(&model).map_err(at)?;
     let started = Instant::now();
-    let remover = Remover::new(&model, &retained).map_err(at)?;
-    let factor_seconds = started.elapsed().as_secs_f64();
-    let started = Instant::now();
-    let left = remover.without(&channels).map_err(at)?;
+    let left = drop_channels(&model, &channels).map_err(at)?;
     let seconds = started.elapsed().as_secs_f64();
     left.save(&args.out)?;
     let dropped = RemovalReport {
         model: args.out.display().to_string(),
         channels: (channels.iter().map(|&c| model.channel_names()[c].clone())).collect(),
         channels_left: left.channel_mask().iter().filter(|used| **used).count(),
-        factor_seconds,
         seconds,
     };
     report::tell(&dropped, args.common.json)
@@ -70,11 +63,10 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
 impl Outcome for RemovalReport {
     fn print(&self) -> Result<()> {
         report::line(&format!(
-            "{}: without {}, {} left; factored in {:.1} ms, taken out in {:.2} ms",
+            "{}: without {}, {} left; taken out in {:.1} ms",
             self.model,
             report::count(self.channels.len() as u128, "channel"),
             self.channels_left,
-            1e3 * self.factor_seconds,
             1e3 * self.seconds
         ))
     }

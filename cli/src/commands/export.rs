@@ -48,11 +48,11 @@ pub(crate) fn run(args: &Export) -> Result<()> {
     let mut bytes = 0;
     let written = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
     if let Some(path) = &args.onnx {
-        betz_interop::onnx::write(&model, path).map_err(|e| e.at(args.model.display()))?;
+        betz_formats::onnx::write(&model, path).map_err(|e| e.at(args.model.display()))?;
         bytes += written(path);
     }
     if let Some(path) = &args.safetensors {
-        betz_interop::import::write(&model, path).map_err(|e| e.at(args.model.display()))?;
+        betz_formats::import::write(&model, path).map_err(|e| e.at(args.model.display()))?;
         bytes += written(path);
     }
     let name = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use betz::{Result, input_form};
-use betz_interop::import::{Network, Options};
+use betz_formats::import::{Network, Options};
 use clap::Args;
 use serde::Serialize;
 

@@ -72,6 +72,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
     let mut files = Files::default();
     for path in &args.files {
         refuse_stream(path)?;
+        betz_formats::refuse_voltage(path)?;
         files.sort_in(path);
     }
     let anything =
@@ -184,7 +185,7 @@ impl<'a> Files<'a> {
             self.networks.push(path);
         } else if Kind::Map.made(path) {
             self.maps.push(path);
-        } else if is_npz(path) || betz_interop::is_hdf5(path) {
+        } else if is_npz(path) || betz_formats::is_hdf5(path) {
             self.recordings.push(path);
         } else if is_mined(path) {
             self.mined.push(path);

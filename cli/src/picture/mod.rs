@@ -1,14 +1,19 @@
 //! Pictures as files. Commands draw SVG; the file's ending decides if that is written as it is, or as PNG or PDF.
 
+#[cfg(feature = "pictures")]
 mod font;
+#[cfg(feature = "pictures")]
 mod pdf;
+#[cfg(feature = "pictures")]
 pub(crate) mod png;
 
 use std::io::Write;
 use std::path::Path;
 
+#[cfg(feature = "pictures")]
+use betz::ErrorKind;
 use betz::file::write_atomically;
-use betz::{Error, ErrorKind, Result};
+use betz::{Error, Result};
 
 use crate::files::{DRAWN, INCOMPLETE, is_partial};
 
@@ -40,12 +45,30 @@ impl Format {
 /// Writes a picture to `path` in the format of its ending; a partial one says inside that it is incomplete.
 pub(crate) fn write(path: &Path, svg: &str) -> Result<()> {
     let incomplete = is_partial(path).then_some(INCOMPLETE);
-    let bytes = match Format::of(path) {
-        Format::Svg => return write_svg(path, svg, incomplete),
-        Format::Png => png::draw(&font::lay_out(path, svg)?, incomplete, path)?,
-        Format::Pdf => pdf::draw(&font::lay_out(path, svg)?, incomplete, path)?,
+    match Format::of(path) {
+        Format::Svg => write_svg(path, svg, incomplete),
+        format => write_rendered(path, svg, incomplete, format),
+    }
+}
+
+/// Writes a picture as PNG or PDF.
+#[cfg(feature = "pictures")]
+fn write_rendered(path: &Path, svg: &str, incomplete: Option<&str>, format: Format) -> Result<()> {
+    let tree = font::lay_out(path, svg)?;
+    let bytes = match format {
+        Format::Pdf => pdf::draw(&tree, incomplete, path)?,
+        _ => png::draw(&tree, incomplete, path)?,
     };
     write_atomically(path, |file| file.write_all(&bytes))
+}
+
+/// Refuses a picture that this build cannot write.
+#[cfg(not(feature = "pictures"))]
+fn write_rendered(path: &Path, _: &str, _: Option<&str>, _: Format) -> Result<()> {
+    Err(Error::argument(format!(
+        "{}: expected a picture that ends in .svg, because this build of betz only decodes; a build with every floor writes .png and .pdf",
+        path.display()
+    )))
 }
 
 fn write_svg(path: &Path, svg: &str, incomplete: Option<&str>) -> Result<()> {
@@ -60,6 +83,7 @@ fn write_svg(path: &Path, svg: &str, incomplete: Option<&str>) -> Result<()> {
 }
 
 /// The error of a drawing that does not become a file.
+#[cfg(feature = "pictures")]
 fn fault(path: &Path, why: &dyn std::fmt::Display) -> Error {
     let message = format!("drawing {}: {why}", path.display());
     Error::new(ErrorKind::Internal, message)

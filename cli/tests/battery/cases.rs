@@ -11,7 +11,7 @@ const LIMITS: [u32; 3] = [100, 300, 1000];
 
 const CROWD: &str = "sparse-1048576.npz";
 
-const TRAIN: &str = "--out OUT.betz --filter 0.1:1 --folds 3";
+const TRAIN: &str = "--out OUT.betz --decoder linear --filter 0.1:1 --folds 3";
 const MINE: &str = "--interval 0.004,0.006 --threshold 5 --max-size 3";
 
 /// Simulates a recording and events, trains a model, and writes hostile texts beside them.
@@ -314,7 +314,7 @@ fn little_memory() -> Vec<Case> {
             "simulate --out OUT.npz --neurons 5 --seconds 1000000".to_owned(),
             "simulate --network --out OUT.npz --neurons 1000000 --seconds 1000".to_owned(),
             format!("train a.npz {TRAIN} --step 0.001 --folds 1000"),
-            "train a.npz --out OUT.betz --bank wide --folds 5".to_owned(),
+            "train a.npz --out OUT.betz --decoder linear --bank wide --folds 5".to_owned(),
             "evaluate m.betz t.npz --trials --chance 20 --importance --picture OUT.svg --out OUT.csv".to_owned(),
             "stream m.betz t.npz --out OUT.csv".to_owned(),
             format!("mine s.csv {MINE} --surrogates 19"),
@@ -472,7 +472,7 @@ fn options() -> Vec<String> {
             "--segments",
         ] {
             all.push(format!(
-                "train a.npz --out OUT.betz --filter 0.02:1 {option}={n}"
+                "train a.npz --out OUT.betz --decoder linear --filter 0.02:1 {option}={n}"
             ));
         }
         for option in [

@@ -46,7 +46,7 @@ fn a_condition_and_its_intervals_make_classes() {
     // The same labels as intervals of a file: the output's sign from a table of the truth.
     json(
         folder,
-        "train train.npz --step 0.02 --filter 0.1:1 --folds 2 --out linear.betz",
+        "train train.npz --decoder linear --step 0.02 --filter 0.1:1 --folds 2 --out linear.betz",
     );
     json(folder, "evaluate linear.betz test.npz --out table.csv");
     let table = std::fs::read_to_string(folder.join("table.csv")).unwrap();

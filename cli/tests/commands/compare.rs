@@ -59,7 +59,7 @@ fn a_kind_that_cannot_be_trained_is_named_and_the_others_stay() {
     for (options, words) in [
         ("--folds 1", "expected 2 to 1000"),
         ("--folds 0", "expected 2 to 1000"),
-        ("--decoders auto", "--decoders"),
+        ("--decoders best", "--decoders"),
         ("--decoders gru", "recurrent"),
         ("--bank nope", "--bank"),
         ("--step 0", "above 0 s"),
@@ -78,4 +78,37 @@ fn the_recurrent_kind_takes_part() {
     let told = json(folder, line);
     assert_eq!(told["kinds"][1]["decoder"], "recurrent");
     assert_eq!(told["kinds"][1]["outputs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_blend_and_its_members_are_scored_on_what_they_were_not_trained_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fixtures::population(folder);
+    let line = "compare train.npz --bank single --folds 3 --step 50ms --epochs 4 --decoders auto";
+    let told = json(folder, line);
+    assert_eq!(told["kinds"].as_array().unwrap().len(), 1);
+    let rows = told["blend"]["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows
+        .iter()
+        .map(|row| row["decoder"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["linear", "lift", "experts", "recurrent", "blend"]);
+    let weights: f64 = rows.iter().filter_map(|row| row["weight"].as_f64()).sum();
+    assert!((weights - 1.0).abs() < 1e-9, "{rows:?}");
+    let best = rows
+        .iter()
+        .map(|row| row["r2"].as_f64().unwrap())
+        .fold(f64::MIN, f64::max);
+    let named = rows
+        .iter()
+        .find(|row| row["decoder"] == told["best"])
+        .unwrap();
+    assert_eq!(named["r2"].as_f64().unwrap(), best);
+    assert!(told["blend"]["step_us"].as_f64().unwrap() > 0.0);
+    let text = done(folder, line);
+    assert!(
+        text.contains("on 3 parts that come after the training"),
+        "{text}"
+    );
 }

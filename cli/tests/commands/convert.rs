@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use betz::recording::Recording;
-use betz_interop::nwb;
+use betz::sort::Voltage;
+use betz_formats::nwb::{self, ElectricalSeries};
 
 use crate::program::{betz, done, json, refused};
 
@@ -222,7 +223,8 @@ fn what_cannot_be_converted_is_said() {
 fn behaviour_is_taken_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/interop/tests/fixtures");
+    let fixtures =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/rig/formats/tests/fixtures");
     fs::copy(fixtures.join("m2.nwb"), folder.join("m2.nwb")).unwrap();
     let outputs = |names: &str| -> Vec<String> {
         done(folder, &format!("convert m2.nwb m2.npz --force {names}"));
@@ -260,6 +262,95 @@ fn behaviour_is_taken_by_name() {
         folder,
         "train m2.npz --out n.betz --memory 1MiB --behavior mrs_vel",
         2,
-        "expected none with --memory",
+        "expected none, because --memory reads .npz",
     );
+}
+
+/// Two electrodes and a digital word of a SpikeGLX recording, and its rows.
+fn spikeglx(folder: &Path) -> Vec<i16> {
+    let rows: Vec<i16> = (0..3 * 90_000)
+        .map(|i| (i * 7919 % 65_521) as i16)
+        .collect();
+    let bytes: Vec<u8> = rows.iter().flat_map(|v| v.to_le_bytes()).collect();
+    fs::write(folder.join("r_g0_t0.imec0.ap.bin"), bytes).unwrap();
+    let header = "typeThis=imec\nnSavedChans=3\nsnsApLfSy=2,0,1\nimSampRate=30000\nimAiRangeMax=0.6\nimMaxInt=512\nimDatPrb_type=0\n~imroTbl=(0,2)(0 0 0 500 250 1)(1 0 0 500 250 1)\n";
+    fs::write(folder.join("r_g0_t0.imec0.ap.meta"), header).unwrap();
+    rows
+}
+
+#[test]
+fn voltage_goes_to_nwb_with_every_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let rows = spikeglx(folder);
+    let told = json(
+        folder,
+        &format!("convert r_g0_t0.imec0.ap.bin v.nwb {START}"),
+    );
+    assert_eq!(told["samples"].as_u64(), Some(270_000), "{told}");
+    assert_eq!(told["seconds"].as_f64(), Some(3.0), "{told}");
+    let mut series = ElectricalSeries::open(&folder.join("v.nwb"), None).unwrap();
+    assert_eq!((series.rows(), series.rate_hz()), (90_000, 30_000.0));
+    let gain = series.microvolts().unwrap();
+    assert!((gain - 0.6 / 512.0 / 500.0 * 1e6).abs() < 1e-9, "{gain}");
+    assert_eq!(series.places().unwrap()[1], Some([48.0, 0.0]));
+    let mut read = vec![0; 2 * 90_000];
+    assert_eq!(series.read(0, &mut read).unwrap(), 90_000);
+    let expected: Vec<i16> = rows.chunks(3).flat_map(|row| [row[0], row[1]]).collect();
+    assert!(read == expected);
+    // The same again gives the same bytes; `betz info` lists the series.
+    done(
+        folder,
+        &format!("convert r_g0_t0.imec0.ap.bin w.nwb {START}"),
+    );
+    assert!(fs::read(folder.join("v.nwb")).unwrap() == fs::read(folder.join("w.nwb")).unwrap());
+    let told = json(folder, "info v.nwb");
+    assert_eq!(told["streams"].as_array().unwrap().len(), 1, "{told}");
+}
+
+#[test]
+fn voltage_that_nwb_has_no_place_for_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    spikeglx(folder);
+    let bin = "r_g0_t0.imec0.ap.bin";
+    for (options, expected) in [
+        ("v.nwb", "--start: expected when the session began"),
+        ("v.nwb --stream lf", "expected one of"),
+        (
+            "v.nwb --start 2020-10-19T13:00:00-05:00 --stream imec0.ap --stream imec0.ap",
+            "streams: expected each once, got imec0.ap twice",
+        ),
+        (
+            "v.nwb --behavior vel",
+            "expected none, because IN is voltage",
+        ),
+        (
+            "v.nwb --memory 1GiB",
+            "--memory: expected none where IN is voltage",
+        ),
+    ] {
+        refused(folder, &format!("convert {bin} {options}"), 2, expected);
+        assert!(!folder.join("v.nwb").exists(), "{options}");
+    }
+    prepared(folder);
+    let told = "--stream x: expected voltage of SpikeGLX or Open Ephys, got a.npz";
+    refused(
+        folder,
+        &format!("convert a.npz v.nwb {START} --stream x"),
+        2,
+        told,
+    );
+    // A file that ends within a row.
+    let mut bytes = fs::read(folder.join(bin)).unwrap();
+    bytes.pop();
+    fs::write(folder.join(bin), bytes).unwrap();
+    refused(
+        folder,
+        &format!("convert {bin} v.nwb {START}"),
+        1,
+        "--truncate",
+    );
+    let told = json(folder, &format!("convert {bin} v.nwb {START} --truncate"));
+    assert_eq!(told["samples"].as_u64(), Some(269_997), "{told}");
 }

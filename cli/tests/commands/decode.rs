@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use betz::recording::{Recording, Segment, arrays::Arrays};
-use betz_interop::nwb;
+use betz_formats::nwb;
 
 use crate::fixtures;
 use crate::program::{done, json, refused};

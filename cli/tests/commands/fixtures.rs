@@ -9,7 +9,8 @@ use crate::program::json;
 /// Simulates `train.npz` and `test.npz`.
 pub(crate) const POPULATION: &str = "simulate --out train.npz --test-out test.npz --neurons 30 --seconds 20 --test-seconds 5 --seed 3";
 /// Trains `model.betz` on `train.npz`.
-pub(crate) const TRAIN: &str = "train train.npz --out model.betz --step 0.005 --filter 0.02:1";
+pub(crate) const TRAIN: &str =
+    "train train.npz --out model.betz --decoder linear --step 0.005 --filter 0.02:1";
 
 fn made() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();

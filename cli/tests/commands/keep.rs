@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use betz_interop::rig::emulate::FrameSender;
+use betz_rigs::rig::emulate::FrameSender;
 
 use crate::program::{any_model, betz, json, spawned, terminate};
 

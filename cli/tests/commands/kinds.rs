@@ -26,7 +26,7 @@ fn every_kind_is_trained_evaluated_and_streamed() {
         ("kalman", ""),
         ("place", "--cells 12"),
         ("recurrent", "--layers 32 --epochs 20"),
-        ("auto", "--latents 3 --experts 2"),
+        ("auto", "--latents 3 --experts 2 --layers 16 --epochs 20"),
     ] {
         let trained = json(
             folder,
@@ -34,8 +34,15 @@ fn every_kind_is_trained_evaluated_and_streamed() {
         );
         let kinds = trained["kinds"].as_array().unwrap();
         assert_eq!(kinds[0]["decoder"], "linear");
-        assert_eq!(kinds.len(), if kind == "auto" { 3 } else { 2 });
-        if kind != "auto" {
+        assert_eq!(kinds.len(), if kind == "auto" { 5 } else { 2 });
+        if kind == "auto" {
+            let weight = |row: &serde_json::Value| row["weight"].as_f64();
+            let sum: f64 = kinds.iter().filter_map(weight).sum();
+            assert!((sum - 1.0).abs() < 1e-9, "{kinds:?}");
+            assert_eq!(kinds[4]["decoder"], "blend");
+            let inside = json(folder, "info m.betz");
+            assert_eq!(inside["decoder"], trained["decoder"]);
+        } else {
             assert_eq!(
                 (&trained["decoder"], &kinds[1]["decoder"]),
                 (&kind.into(), &kind.into())
@@ -127,7 +134,10 @@ fn dropped_channels_leave_what_training_without_them_gives() {
         "drop all.betz --channels 20 --out x.betz",
         "--channels: expected",
     );
-    json(folder, &format!("{TRAIN} --ridge 5 --out plain.betz"));
+    json(
+        folder,
+        &format!("{TRAIN} --decoder linear --ridge 5 --out plain.betz"),
+    );
     fails(
         folder,
         "drop plain.betz --channels 1 --out x.betz",
@@ -166,12 +176,16 @@ fn what_makes_no_sense_is_refused() {
             "experts: expected 2 to 256, got 1",
         ),
         (
-            "--latents 3",
+            "--decoder linear --latents 3",
             "--latents: expected --decoder lift or experts or classes or auto or best, got linear",
         ),
         (
             "--decoder place --latents 3",
             "--latents: expected --decoder lift or experts or classes or auto or best, got place",
+        ),
+        (
+            "--decoder lift --budget 10s",
+            "--budget: expected --decoder auto, got lift",
         ),
         (
             "--decoder place --cells 3",
@@ -193,7 +207,7 @@ fn what_makes_no_sense_is_refused() {
         "train train.npz --filter 0.1:1 --folds 0 --decoder auto --out x.betz",
         "--folds of at least 2",
     );
-    json(folder, &format!("{TRAIN} --out m.betz"));
+    json(folder, &format!("{TRAIN} --budget 1us --out m.betz"));
     fails(
         folder,
         "evaluate m.betz test.npz --moving -3",
@@ -240,7 +254,13 @@ fn a_recurrent_decoder_comes_back_from_safetensors_and_onnx() {
             assert!((a - b).abs() <= 1e-6 * (1.0 + a.abs()), "{ending}: {a} {b}");
         }
     }
-    done(folder, &train.replace("m.betz", "linear.betz"));
+    done(
+        folder,
+        &format!(
+            "{} --decoder linear",
+            train.replace("m.betz", "linear.betz")
+        ),
+    );
     done(folder, "export linear.betz --onnx linear.onnx");
     fails(
         folder,
@@ -261,7 +281,7 @@ fn a_recurrent_decoder_comes_back_from_safetensors_and_onnx() {
     fails(
         folder,
         &format!("{train} --decoder lift --weights int8"),
-        "--weights: expected --decoder recurrent or best, got lift",
+        "--weights: expected --decoder recurrent or auto or best, got lift",
     );
     fails(
         folder,
@@ -269,4 +289,37 @@ fn a_recurrent_decoder_comes_back_from_safetensors_and_onnx() {
         "expected tensors day_weights.0",
     );
     fails(folder, "export m.betz", "--onnx");
+}
+
+/// Spike times have no bins: `train` says which step it takes, and takes the one whose linear decoder does best.
+#[test]
+fn the_step_of_spike_times_is_chosen_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(
+        folder,
+        "simulate --out a.npz --neurons 12 --seconds 40 --tick 0.001 --seed 3",
+    );
+    let train = "train a.npz --decoder linear --filter 0.1:1 --folds 3";
+    let chosen = json(folder, &format!("{train} --out chosen.betz"));
+    let mean = |trained: &serde_json::Value| {
+        let outputs = trained["outputs"].as_array().unwrap();
+        outputs
+            .iter()
+            .map(|o| o["r2"].as_f64().unwrap())
+            .sum::<f64>()
+            / outputs.len() as f64
+    };
+    for step in [0.02, 0.05, 0.1] {
+        let given = json(folder, &format!("{train} --step {step} --out given.betz"));
+        assert!(mean(&given) <= mean(&chosen) + 1e-9, "{step}");
+        if given["step_seconds"] == chosen["step_seconds"] {
+            assert_eq!(mean(&given), mean(&chosen));
+        }
+    }
+    let without = json(
+        folder,
+        &format!("{train} --folds 0 --out without.betz").replace("--folds 3 ", ""),
+    );
+    assert_eq!(without["step_seconds"], 0.005);
 }

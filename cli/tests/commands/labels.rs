@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use betz_interop::rig::notes::{Note, NoteContent};
+use betz_rigs::rig::notes::{Note, NoteContent};
 use serde_json::{Value, json};
 
 use crate::keep::send;

@@ -24,7 +24,7 @@ fn training_in_little_memory_is_training() {
     for part in ["", "--from 3 --until 30", "--folds 0"] {
         let whole = json(
             folder,
-            &format!("train a.npz {bank} {part} --out whole.betz"),
+            &format!("train a.npz --decoder linear {bank} {part} --out whole.betz"),
         );
         let long = json(
             folder,
@@ -103,7 +103,7 @@ fn what_wants_the_whole_in_memory_says_so() {
     );
     json(
         folder,
-        "train a.npz --filter 0.1:1 --step 0.02 --out m.betz",
+        "train a.npz --decoder linear --filter 0.1:1 --step 0.02 --out m.betz",
     );
     json(folder, "simulate --sym26 --out e.csv");
     for (command, expected) in [

@@ -7,7 +7,7 @@ use std::path::Path;
 use betz::recording::Recording;
 
 use crate::fixtures;
-use crate::program::{json, refused};
+use crate::program::{fails, json, refused};
 
 const BANK: &str = "--step 0.02 --filter 0.02:1 --filter 0.1:1";
 
@@ -42,7 +42,12 @@ fn a_long_gap_of_behaviour_ends_its_segment_and_a_short_one_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     without_samples(folder);
-    let train = |options: &str| json(folder, &format!("train gap.npz {BANK} {options}"));
+    let train = |options: &str| {
+        json(
+            folder,
+            &format!("train gap.npz {BANK} --decoder linear {options}"),
+        )
+    };
     let split = train("--out split.betz");
     assert_eq!(split["segments"], 2);
     let aligned = &split["aligned"];
@@ -83,7 +88,7 @@ fn a_long_gap_of_behaviour_ends_its_segment_and_a_short_one_is_counted() {
     );
     refused(
         folder,
-        &format!("train gap.npz {BANK} --max-gap nan --out x"),
+        &format!("train gap.npz {BANK} --decoder linear --max-gap nan --out x"),
         2,
         "or inf",
     );
@@ -111,13 +116,16 @@ fn behaviour_with_nan_is_missing_behaviour() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     with_nan(folder);
-    let trained = json(folder, &format!("train nan.npz {BANK} --out model.betz"));
+    let trained = json(
+        folder,
+        &format!("train nan.npz {BANK} --decoder linear --out model.betz"),
+    );
     assert_eq!(trained["segments"], 2);
     let aligned = &trained["aligned"];
     assert_eq!(aligned["max_gap_seconds"], 0.15);
     assert!((399..=400).contains(&aligned["steps_in_gaps"].as_u64().unwrap()));
     assert_eq!(aligned["steps_interpolated"], 1);
-    let line = format!("train nan.npz {BANK} --memory 100KiB --out chunks.betz");
+    let line = format!("train nan.npz {BANK} --decoder linear --memory 100KiB --out chunks.betz");
     assert_eq!(json(folder, &line)["segments"], 2);
     assert_eq!(
         json(folder, "evaluate model.betz nan.npz")["aligned"],
@@ -128,7 +136,7 @@ fn behaviour_with_nan_is_missing_behaviour() {
     json(folder, &format!("convert nan.npz nan.nwb {start}"));
     let again = json(folder, "evaluate model.betz nan.nwb");
     assert_eq!(again["aligned"], *aligned);
-    let all = format!("train nan.npz {BANK} --max-gap inf --out bridged.betz");
+    let all = format!("train nan.npz {BANK} --decoder linear --max-gap inf --out bridged.betz");
     assert_eq!(json(folder, &all)["segments"], 1);
 }
 
@@ -141,7 +149,7 @@ fn one_file_of_sums_is_solved_by_generalised_cross_validation() {
     let solved = json(folder, "solve all.sums --out solved.betz");
     let trained = json(
         folder,
-        &format!("train train.npz {BANK} --folds 0 --out trained.betz"),
+        &format!("train train.npz {BANK} --decoder linear --folds 0 --out trained.betz"),
     );
     let ridge = |of: &serde_json::Value| of["ridge"].as_f64().unwrap();
     assert!((ridge(&solved) / ridge(&trained) - 1.0).abs() < 1e-6);
@@ -153,7 +161,7 @@ fn one_file_of_sums_is_solved_by_generalised_cross_validation() {
     };
     json(
         folder,
-        &format!("train train.npz {BANK} --out validated.betz"),
+        &format!("train train.npz {BANK} --decoder linear --out validated.betz"),
     );
     let [generalised, validated] = ["solved.betz", "validated.betz"].map(r2);
     assert!(
@@ -167,7 +175,8 @@ fn velocities_are_named_and_artefacts_told() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fixtures::population(folder);
-    let named = format!("train train.npz {BANK} --folds 2 --velocity y --out named.betz");
+    let named =
+        format!("train train.npz {BANK} --decoder linear --folds 2 --velocity y --out named.betz");
     let trained = json(folder, &named);
     assert!(
         trained["outputs"][1]["unit"]
@@ -179,7 +188,7 @@ fn velocities_are_named_and_artefacts_told() {
     assert_eq!(trained["artefacts"], 0);
     assert!(trained["all_spikes"].as_u64().unwrap() > 1000);
     json(folder, "evaluate named.betz test.npz");
-    let wrong = format!("train train.npz {BANK} --velocity speed --out x.betz");
+    let wrong = format!("train train.npz {BANK} --decoder linear --velocity speed --out x.betz");
     refused(
         folder,
         &wrong,
@@ -188,7 +197,39 @@ fn velocities_are_named_and_artefacts_told() {
     );
     let kept = json(
         folder,
-        &format!("train train.npz {BANK} --keep-artefacts --out kept.betz"),
+        &format!("train train.npz {BANK} --decoder linear --keep-artefacts --out kept.betz"),
     );
     assert_eq!(kept["all_spikes"], trained["all_spikes"]);
+}
+
+#[test]
+fn a_gap_shorter_than_the_samples_are_apart_is_refused_by_its_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    with_nan(folder);
+    refused(
+        folder,
+        &format!("train nan.npz {BANK} --max-gap 0.00001 --out x.betz"),
+        2,
+        "--max-gap: expected at least",
+    );
+}
+
+#[test]
+fn a_file_that_is_no_archive_is_described() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fixtures::population(folder);
+    let whole = std::fs::read(folder.join("train.npz")).unwrap();
+    for (bytes, words) in [
+        (&b""[..], "an empty file"),
+        (&whole[..whole.len() / 2], "cut short or damaged"),
+        (
+            &b"time,x,y\n0,1,2\n"[..],
+            "begins with \"time,x,y\"; betz convert",
+        ),
+    ] {
+        std::fs::write(folder.join("odd.npz"), bytes).unwrap();
+        fails(folder, &format!("train odd.npz {BANK} --out x.betz"), words);
+    }
 }

@@ -63,7 +63,7 @@ fn files() -> tempfile::TempDir {
     run(
         "simulate --neurons 12 --seconds 12 --tick 0.001 --test-seconds 3 --out train.npz --test-out test.npz",
     );
-    run("train train.npz --out model.betz");
+    run("train train.npz --decoder linear --step 0.005 --out model.betz");
     folder
 }
 

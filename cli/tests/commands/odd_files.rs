@@ -103,12 +103,14 @@ fn a_network_folder_has_an_inside() {
     done(folder, &format!("{compute} n.npz"));
     let [zarr, npz] = ["n.zarr", "n.npz"].map(|name| json(folder, &format!("info {name}")));
     assert_eq!(zarr["edges"], npz["edges"]);
-    let again = format!("{compute} n.zarr --force");
+    done(folder, &format!("{compute} n.zarr"));
+    assert_eq!(json(folder, "info n.zarr")["edges"], zarr["edges"]);
+    std::fs::create_dir(folder.join("notes.zarr")).unwrap();
     refused(
         folder,
-        &again,
+        &format!("{compute} notes.zarr --force"),
         2,
-        "not there yet, got n.zarr, which is; remove it",
+        "got notes.zarr, a folder of something else",
     );
     refused(folder, "info .", 2, "got another folder");
     std::fs::write(folder.join("none.npz"), "").unwrap();

@@ -214,7 +214,7 @@ fn a_model_of_spikes_does_not_take_a_signal_nor_the_other_way_round() {
     json(folder, TRAIN);
     json(
         folder,
-        "train signal.npz --out signal.betz --filter 0.02:1 --delay 0.03",
+        "train signal.npz --decoder linear --out signal.betz --filter 0.02:1 --delay 0.03",
     );
     json(folder, "evaluate signal.betz signal.npz");
     json(folder, "evaluate model.betz train.npz");

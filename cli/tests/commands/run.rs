@@ -50,6 +50,8 @@ fn a_simulated_session_is_recorded_checked_and_replayed_bit_by_bit() {
     assert_eq!(bins["channels"], 8);
     assert!(bins["labels"].as_u64().unwrap() > 0, "{bins}");
 
+    another_front_end(folder, &path.to_string());
+
     // A bit of the middle: told by both.
     let segment = folder.join(format!("{path}/000000.blog"));
     let mut bytes = std::fs::read(&segment).unwrap();
@@ -64,6 +66,61 @@ fn a_simulated_session_is_recorded_checked_and_replayed_bit_by_bit() {
     );
 
     plans(folder, &format!("{path}/model.betz"));
+}
+
+/// Bins of another front end are those of a session that had it, whose source is the recorded voltage.
+fn another_front_end(folder: &Path, path: &str) {
+    json(
+        folder,
+        &format!("record export {path} --to flat --out voltage"),
+    );
+    let bins = |of: &str, set: &str, out: &str| {
+        json(folder, &format!("record bins {of} {set} --out {out}"));
+        betz::recording::Recording::read_npz(&folder.join(out)).unwrap()
+    };
+    let usual = bins(path, "", "usual.npz");
+    for (name, front) in [
+        ("power", "--set voltage.feature=sbp"),
+        (
+            "low",
+            "--set voltage.threshold=-3 --set voltage.noise.calibrate=0.5s --set voltage.reference=none",
+        ),
+    ] {
+        // It only records: it has no model, whose front end would be another.
+        let text = format!(
+            "[session]\nstep = \"20ms\"\n[[source]]\nname = \"file\"\nmicrovolts = 0.25\n\
+             from = \"pipe:voltage/rig.dat?channels=8&rate=30000\"\nchannels = 8\n\
+             [record]\nto = \"of_{name}\"\n[missing]\nstale_after = \"1h\"\nbacklog = 1000000\n"
+        );
+        std::fs::write(folder.join("front.toml"), text).unwrap();
+        let told = json(
+            folder,
+            &format!("run front.toml {front} --set limits.late_steps=1"),
+        );
+        let of = told["folder"].as_str().unwrap();
+        let expected = bins(of, "", &format!("expected_{name}.npz"));
+        let made = bins(path, front, &format!("made_{name}.npz"));
+        assert_eq!(made.spikes, expected.spikes, "{name}");
+        assert_eq!((made.form, &made.meta), (expected.form, &expected.meta));
+        assert_ne!(made.spikes, usual.spikes);
+    }
+    // With the threshold alone the noise is the recorded one, and nothing has to be measured again.
+    let lower = bins(path, "--set voltage.threshold=-3.5", "lower.npz");
+    assert_eq!(lower.segments, usual.segments);
+    let count = |of: &betz::recording::Recording| of.spikes.weights.iter().sum::<f32>();
+    assert!(count(&lower) > count(&usual));
+    for (set, words) in [
+        ("missing.bridge=1ms", "expected a key of [voltage]"),
+        ("voltage.threshold=4", "voltage.threshold: expected"),
+        ("voltage.feature=units", "voltage.sorter: expected a sorter"),
+        ("voltage.sorter=none.betz", "none.betz"),
+    ] {
+        fails(
+            folder,
+            &format!("record bins {path} --set {set} --out none.npz"),
+            words,
+        );
+    }
 }
 
 /// Plans with the model of the session above.
@@ -321,5 +378,70 @@ fn a_session_that_learned_is_replayed_with_its_trainer() {
     assert_eq!(
         (&relearned["equal"], &relearned["other"]),
         (&told["swapped"], &0.into())
+    );
+}
+
+#[test]
+fn a_running_session_is_controlled_over_its_socket_with_its_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let line = "run --simulate --seconds 600 --set source.channels=8 --set record.to=recordings --ctl s.ctl --json";
+    let mut child = spawned(folder, line);
+    let place = folder.join("s.ctl");
+    // It is there before the first step.
+    let is_decoding = || {
+        let told = betz(folder, "ctl s.ctl health --json");
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap_or_default();
+        told["step"].as_u64().is_some_and(|step| step > 5)
+    };
+    while !(place.exists() && is_decoding()) {
+        assert!(child.try_wait().unwrap().is_none(), "ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let mode = place.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    for order in ["mark half", "trial begin", "label 0.25 -0.5", "trial end"] {
+        let told = json(folder, &format!("ctl s.ctl {order}"));
+        assert!(told["step"].as_u64().is_some(), "{order}: {told}");
+    }
+    fails(
+        folder,
+        "ctl s.ctl label 1",
+        "expected 2 values, one per output, got 1",
+    );
+    fails(
+        folder,
+        "ctl s.ctl accept",
+        "expected a model that waits, got none",
+    );
+    fails(folder, "ctl s.ctl roll-back", "roll back");
+    // Another token is refused.
+    let text = std::fs::read_to_string(&place).unwrap();
+    let mut other: serde_json::Value = serde_json::from_str(&text).unwrap();
+    other["token"] = "0".repeat(64).into();
+    std::fs::write(folder.join("other.ctl"), other.to_string()).unwrap();
+    fails(
+        folder,
+        "ctl other.ctl stop",
+        "expected the token of the session's file",
+    );
+    json(folder, "ctl s.ctl stop");
+    let output = child.wait_with_output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&told["notes"]["marks"], &told["notes"]["trials"]),
+        (&1.into(), &2.into())
+    );
+    let checked = json(
+        folder,
+        &format!("record check {}", told["folder"].as_str().unwrap()),
+    );
+    assert_eq!(checked["ended"], true);
+    assert!(!place.exists());
+    fails(
+        folder,
+        "ctl other.ctl health",
+        "expected a session that runs, got none",
     );
 }

@@ -76,13 +76,13 @@ fn labels_choose_units_and_those_by_hand_win_over_kilosorts() {
         format!("cluster_id\tgroup\n{}", rows.collect::<String>())
     };
     std::fs::write(phy.join("cluster_KSLabel.tsv"), labels(&|_| "mua")).unwrap();
-    fails(folder, IMPORT, "label good; --also-mua");
+    fails(folder, IMPORT, "label good, got none");
     let one = labels(&|i| if i == 0 { "good" } else { "noise" });
     std::fs::write(phy.join("cluster_group.tsv"), one).unwrap();
     fails(
         folder,
         &format!("{IMPORT} --series V"),
-        "--series V: expected an NWB file",
+        "--stream V: expected an NWB file",
     );
     let told = json(folder, IMPORT);
     assert_eq!(told["units"].as_array().unwrap().len(), 1);

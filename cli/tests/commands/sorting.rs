@@ -8,13 +8,13 @@ use std::sync::OnceLock;
 use betz::recording::Recording;
 use betz::sort::Voltage;
 use betz::sort::synthetic::{Synthetic, make};
-use betz_interop::nwb::ElectricalSeries;
+use betz_formats::nwb::ElectricalSeries;
 use serde_json::Value;
 
 use crate::program::{betz, done, fails, json, refused};
 
 /// Ten seconds of a tetrode, its probe and its truth.
-fn tetrode(folder: &Path, seed: u64) {
+pub(crate) fn tetrode(folder: &Path, seed: u64) {
     let of = Synthetic {
         seconds: 10.0,
         ..Synthetic::tetrode(seed)
@@ -295,9 +295,10 @@ fn wrong_uses_of_a_sorter_are_named() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A fixture of `betz-interop`.
+/// A fixture of `betz-formats`.
 fn nwb(folder: &Path, name: &str) {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/interop/tests/fixtures");
+    let fixtures =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/rig/formats/tests/fixtures");
     std::fs::copy(fixtures.join(name), folder.join(name)).unwrap();
 }
 
@@ -306,7 +307,7 @@ fn voltage_in_nwb_is_sorted_as_the_same_samples_in_a_flat_file() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     nwb(folder, "voltage.nwb");
-    // The samples that pynwb reads of it (a test of betz-interop compares them), flat, and the places of its electrodes.
+    // The samples that pynwb reads of it (a test of betz-formats compares them), flat, and the places of its electrodes.
     let mut voltage = ElectricalSeries::open(&folder.join("voltage.nwb"), None).unwrap();
     let mut samples = vec![0; voltage.rows() as usize * voltage.channels()];
     voltage.read(0, &mut samples).unwrap();
@@ -358,7 +359,7 @@ fn voltage_in_nwb_that_cannot_be_sorted_is_named() {
     let train = |rest: &str| format!("sort train {rest} --out s.betz");
     for (rest, code, words) in [
         ("voltages.nwb", 2, "acquisition/plain, "),
-        ("voltages.nwb", 2, "--series takes its name"),
+        ("voltages.nwb", 2, "--stream takes its name"),
         ("voltages.nwb --series nix", 2, "got 'nix'"),
         ("voltages.nwb --series ungained", 2, "--gain: expected it"),
         ("voltage.nwb --rate 30000", 2, "--rate: the file says 20000"),
@@ -373,7 +374,7 @@ fn voltage_in_nwb_that_cannot_be_sorted_is_named() {
         folder,
         &train("flat.dat --series plain"),
         2,
-        "--series plain: expected an NWB file",
+        "--stream plain: expected an NWB file",
     );
     assert!(!folder.join("s.betz").exists());
     done(

@@ -119,6 +119,43 @@ fn a_network_goes_through_its_files() {
     );
 }
 
+/// Two neurons that excite each other, the first one driven.
+fn pair(delay_s: f32) -> Vec<u8> {
+    let synapse = |source: u32, target: u32| {
+        let ends = [source.to_le_bytes(), target.to_le_bytes()].concat();
+        [ends, [5f32.to_le_bytes(), delay_s.to_le_bytes()].concat()].concat()
+    };
+    [synapse(0, 1), synapse(1, 0)].concat()
+}
+
+#[test]
+fn the_delays_of_a_file_are_simulated() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Neuron 0 fires at step 1 and every ninth; neuron 1 first 40 steps later, or one.
+    std::fs::write(folder.join("late.bin"), pair(0.01)).unwrap();
+    let command = "simulate --neurons 2 --compat galbraith --seconds 0.02 --counts n.txt --force";
+    for (options, counts) in [
+        ("--connections late.bin", "9 5"),
+        ("--connections late.bin --ignore-delays", "9 9"),
+    ] {
+        json(folder, &format!("{command} {options}"));
+        let written = std::fs::read_to_string(folder.join("n.txt")).unwrap();
+        assert_eq!(written.trim(), counts, "{options}");
+    }
+    std::fs::write(folder.join("none.bin"), pair(0.0)).unwrap();
+    fails(
+        folder,
+        &format!("{command} --connections none.bin"),
+        "--ignore-delays reads it without its delays",
+    );
+    // The paper's other file is named where it lies beside.
+    std::fs::write(folder.join("timing.xml"), "<timing/>").unwrap();
+    let noted = betz(folder, &format!("{command} --connections late.bin"));
+    let noted = String::from_utf8(noted.stderr).unwrap();
+    assert!(noted.contains("timing.xml is not read"), "{noted}");
+}
+
 #[test]
 fn models_are_planned_run_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
@@ -272,5 +309,82 @@ fn decoders_steer_and_a_wrong_one_learns() {
         folder,
         "simulate --closed-loop --decoder m.betz --neurons 60 --bin 0.05",
         "0.025",
+    );
+}
+
+#[test]
+fn patterns_are_listed_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let told = json(folder, "simulate --patterns --picture patterns.svg");
+    let patterns = told["patterns"].as_array().unwrap();
+    assert_eq!(patterns.len(), 20);
+    assert_eq!(patterns[1]["name"], "phasic spiking");
+    assert_eq!(patterns[1]["spikes_ms"].as_array().unwrap().len(), 1);
+    let picture = std::fs::read_to_string(folder.join("patterns.svg")).unwrap();
+    assert!(picture.contains("bistability") && picture.matches("<polyline").count() >= 40);
+    assert!(
+        !betz(folder, "simulate --patterns --seconds 1")
+            .status
+            .success()
+    );
+}
+
+/// Sources at listed times onto neurons through synapses that learn, as JSON beside the file of spikes.
+const LEARNING: &str = r#"{
+  "step_ms": 0.1, "seed": 1,
+  "populations": [
+    {"name": "in", "neurons": 2, "neuron": {"spikes": {"file": "in.csv"}}},
+    {"name": "out", "neurons": 3, "neuron": {"izhikevich": {"d": {"low": 4, "high": 8}}}, "synapse": {"exponential": {"tau_ms": 5}}}
+  ],
+  "projections": [
+    {"source": "in", "target": "out", "rule": "all", "weight": 1.0, "delay_ms": 1.0,
+     "plasticity": {"a_plus": 0.1, "a_minus": 0.12, "high": 2.0}}
+  ]
+}"#;
+
+#[test]
+fn a_described_network_learns_from_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("net.json"), LEARNING).unwrap();
+    std::fs::write(
+        folder.join("in.csv"),
+        "neuron,seconds\n0,0.02\n1,0.03\n0,0.05\n",
+    )
+    .unwrap();
+    std::fs::write(folder.join("drive.csv"), "seconds,pA\n0,0\n0.01,12\n").unwrap();
+    let command = "simulate --spec net.json --seconds 0.2 --write-connections learned.bin --force";
+    let quiet = json(folder, command);
+    assert_eq!(quiet["spikes"].as_u64(), Some(3));
+    let driven = json(
+        folder,
+        &format!("{command} --stimulus out=drive.csv --threads 1"),
+    );
+    assert!(driven["spikes"].as_u64().unwrap() > 6, "{driven}");
+    let learned = std::fs::read(folder.join("learned.bin")).unwrap();
+    let weights: Vec<f32> = (learned.as_chunks::<16>().0.iter())
+        .map(|record| f32::from_le_bytes([record[8], record[9], record[10], record[11]]))
+        .collect();
+    assert_eq!(weights.len(), 6);
+    assert!(
+        weights.iter().any(|w| (w - 1.0).abs() > 1e-3),
+        "{weights:?}"
+    );
+    fails(
+        folder,
+        &format!("{command} --stimulus outt=drive.csv"),
+        "no population \"outt\"",
+    );
+    fails(
+        folder,
+        &format!("{command} --stimulus out=none.csv"),
+        "none.csv",
+    );
+    std::fs::write(folder.join("in.csv"), "9,0.02\n").unwrap();
+    fails(
+        folder,
+        command,
+        "line 1: expected \"neuron,seconds\" with a neuron below 2",
     );
 }

@@ -39,7 +39,7 @@ fn evaluate_warns_of_segments_that_the_model_was_trained_on() {
         })
         .collect();
     recording.write_npz(&folder.join("trials.npz")).unwrap();
-    let train = "train trials.npz --step 0.005 --filter 0.02:1 --segments 0..10";
+    let train = "train trials.npz --decoder linear --step 0.005 --filter 0.02:1 --segments 0..10";
     json(folder, &format!("{train} --out model.betz"));
     json(folder, &format!("{train} --out long.betz --memory 4MiB"));
     // Half of it each, one in chunks: the sums of both are solved.

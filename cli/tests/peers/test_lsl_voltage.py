@@ -66,7 +66,7 @@ def test_rows_come_as_sent_although_their_times_jitter(tmp_path):
         sender.join()
     source = told["sources"][0]
     assert (source["lost"], source["at_least"], source["malformed"], source["reconnects"]) == (0, False, 0, 0), source
-    run("record", "nwb", told["folder"], "--out", tmp_path / "session.nwb", cwd=tmp_path)
+    run("record", "export", told["folder"], "--to", "nwb", "--out", tmp_path / "session.nwb", cwd=tmp_path)
     with h5py.File(tmp_path / "session.nwb") as file:
         voltage = file["acquisition/voltage/data"][:]
     sent = numpy.concatenate(rows)

@@ -115,7 +115,7 @@ def test_rows_of_the_simulator_are_those_of_another_subscriber(tmp_path):
     source = told["sources"][0]
     assert (source["lost"], source["malformed"]) == (0, 0)
     assert source["path_us"] is not None, "no answer about the time came"
-    run("record", "nwb", told["folder"], "--out", tmp_path / "session.nwb", cwd=tmp_path)
+    run("record", "export", told["folder"], "--to", "nwb", "--out", tmp_path / "session.nwb", cwd=tmp_path)
     with h5py.File(tmp_path / "session.nwb") as file:
         voltage = file["acquisition/voltage/data"][:]
     sent = numpy.array([rows[number] for number in sorted(rows)])

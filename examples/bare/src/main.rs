@@ -11,7 +11,7 @@ extern crate alloc;
 mod count;
 mod machine;
 // A test of the runtime steps the same models with the standard library.
-#[path = "../../../crates/runtime/tests/sessions/bare/steps.rs"]
+#[path = "../../../crates/decode/runtime/tests/sessions/bare/steps.rs"]
 mod steps;
 
 use core::alloc::{GlobalAlloc, Layout};

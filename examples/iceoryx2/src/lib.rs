@@ -7,7 +7,7 @@
 //! | `NAME/movement` | [`StepHeader`] and an f32 an output | Betz |
 //! | `NAME/counts/came`, `NAME/movement/came` | an event with each message, for whoever sleeps | as above |
 //!
-//! [`SharedSource`] and [`SharedSink`] are a [`Source`] and a [`Sink`] as the buses of `betz_interop` are: pump between
+//! [`SharedSource`] and [`SharedSink`] are a [`Source`] and a [`Sink`] as the buses of `betz_rigs` are: pump between
 //! them, or put one of them beside another bus. [`Sender`] and [`Receiver`] are what both are made of, and what a rig
 //! and a reader in Rust use; in C, C++ or Python iceoryx2's own bindings do, with the same services and types.
 #![warn(missing_docs)]
@@ -17,7 +17,7 @@ mod channel;
 use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
-use betz_interop::bus::{Content, Counts, Estimate, Frame, Order, Reception, Sink, Source, Tally};
+use betz_rigs::bus::{Content, Counts, Estimate, Frame, Order, Reception, Sink, Source, Tally};
 
 pub use channel::{Receiver, Sender, StepHeader};
 
@@ -120,7 +120,7 @@ impl Sink for SharedSink {
     fn give(&mut self, decoded: &Estimate<'_>) -> Result<()> {
         let header = StepHeader {
             sequence: decoded.sequence,
-            sent: decoded.sent,
+            sent: decoded.sent_or_arrival(),
             status: decoded.status,
             reserved: 0,
         };

@@ -6,7 +6,7 @@ use betz_base::Result;
 use betz_iceoryx2::{
     Receiver, Sender, SharedSink, SharedSource, StepHeader, counts_of, movement_of,
 };
-use betz_interop::bus::{Estimate, Frame, Sink, Source, Reception};
+use betz_rigs::bus::{Estimate, Frame, Sink, Source, Reception};
 
 /// The bound only ends a test that has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -107,7 +107,9 @@ fn movement_goes_out_and_waits_for_nobody() -> Result<()> {
     let give = |sink: &mut SharedSink, sequence| {
         sink.give(&Estimate {
             sequence,
-            sent: -5,
+            device: 0,
+            host_ns: 0,
+            sent: Some(-5),
             status: 3,
             values: &[0.5, -2.0],
         })

@@ -98,6 +98,11 @@ static void trainers(betz::train_config config, const std::vector<std::uint16_t>
     betz::trainer_config given;
     given.batch = 1;
     CHECK(status_of([&] { betz::trainer{session, model, given}; }) == BETZ_ERROR_INVALID_ARGUMENT);
+    {
+        betz::unlike unlike(session, model, 1.0);
+        CHECK(unlike.state().tick == 0);
+        CHECK(status_of([&] { betz::unlike{session, model, -1.0}; }) == BETZ_ERROR_INVALID_ARGUMENT);
+    }
     betz::trainer first(session, model);
     betz::trainer trainer = std::move(first);
     CHECK(first.get() == nullptr && trainer.get() != nullptr);
@@ -110,7 +115,7 @@ static void trainers(betz::train_config config, const std::vector<std::uint16_t>
     trainer.request();
     trainer.set_half_life(30.0);
     CHECK(status_of([&] { trainer.set_half_life(-1.0); }) == BETZ_ERROR_INVALID_ARGUMENT);
-    CHECK(!trainer.apply(session));
+    CHECK(!trainer.apply(session) && trainer.take().get() == nullptr && trainer.ill_channels().empty());
     while (trainer.state().trials == 0) {
     }
     char path[] = "/tmp/betz-wrapper-XXXXXX";
@@ -120,6 +125,105 @@ static void trainers(betz::train_config config, const std::vector<std::uint16_t>
     CHECK(trainer.state().trials == 1 && trainer.apply(session));
     std::remove(path);
     CHECK(status_of([&] { trainer.load(path); }) == BETZ_ERROR_IO);
+}
+
+// Functions of a session besides its plain steps, against those of C.
+static void sessions(const betz::model &model, const std::vector<std::uint16_t> &counts) {
+    const std::size_t channels = model.channels(), outputs = model.outputs();
+    CHECK(std::string(betz::version()) == betz_version() && betz::abi_version() == BETZ_ABI_VERSION);
+    CHECK(std::strstr(betz::version_full(), betz::version()) != nullptr);
+    CHECK(betz::has_feature("train") && !betz::has_feature("teleportation"));
+    CHECK(std::string(betz::status_string(BETZ_OK)) == betz_status_string(BETZ_OK));
+    CHECK(std::string(model.kind()) == "linear" && model.classes() == 0 && model.fingerprint() != 0);
+    CHECK(status_of([&] { static_cast<void>(model.class_name(0)); }) == BETZ_ERROR_INVALID_ARGUMENT);
+    betz::session_config config;
+    config.health = 1;
+    betz::session one(model, config), other(model, config);
+    std::vector<float> a(outputs), b(outputs);
+    std::vector<std::uint8_t> bytes(channels);
+    std::vector<float> floats(channels);
+    for (std::size_t c = 0; c < channels; ++c) {
+        bytes[c] = static_cast<std::uint8_t>(counts[c]);
+        floats[c] = counts[c];
+    }
+    const betz::span<const std::uint16_t> now(counts.data(), channels);
+    one.step_counts(now, a);
+    other.step_counts(bytes, b);
+    CHECK(a == b);
+    one.step_counts(now, a);
+    other.step_counts(floats, b);
+    CHECK(a == b);
+    one.step_values(floats, a);
+    other.step_counts(floats, b);
+    CHECK(a == b);
+    one.skip(3);
+    for (int i = 0; i < 3; ++i) other.step_spikes({}, b);
+    one.step_stale(a);
+    CHECK((one.status() & BETZ_STEP_STALE) != 0 && (other.status() & BETZ_STEP_STALE) == 0);
+    CHECK(one.health().ticks == 4 && one.health().skipped == 3 && one.estimate_time().tick == 6);
+    CHECK(one.events().empty());
+    CHECK(status_of([&] { static_cast<void>(one.classes()); }) == BETZ_ERROR_INSUFFICIENT_DATA);
+    one.set_clamp(std::vector<float>(outputs, -0.1f), std::vector<float>(outputs, 0.1f));
+    CHECK(one.try_set_clamp(std::vector<float>(1), {}) == BETZ_ERROR_MISMATCH);
+    one.step_counts(now, a);
+    CHECK(std::fabs(a[0]) <= 0.1f && std::fabs(a[1]) <= 0.1f);
+    // A step takes one request.
+    one.set_clamp({}, {});
+    one.step_counts(now, a);
+    one.set_mask(std::vector<std::uint8_t>(channels, 0));
+    one.step_counts(now, a);
+    one.set_mask({});
+    one.step_counts(now, a);
+    CHECK(one.swap_progress().state == BETZ_SWAP_IDLE && one.swap_progress().running == model.fingerprint());
+    one.request_checkpoint();
+    one.step_counts(now, a);
+    other.restore(one.take_checkpoint());
+    one.step_counts(now, a);
+    // The checkpoint was made before the first of these two steps.
+    other.step_counts(now, b);
+    other.step_counts(now, b);
+    CHECK(a == b && other.health().ticks == one.health().ticks);
+    std::size_t size = 0;
+    CHECK(betz::session::try_size(model, config, size) == BETZ_OK && size % 4096 == 0);
+    void *block = nullptr;
+    CHECK(posix_memalign(&block, 4096, size) == 0);
+    {
+        betz::session within;
+        CHECK(betz::session::try_open_in(model, config, block, size, within) == BETZ_OK);
+        betz::session fresh(model, config);
+        within.step_counts(now, a);
+        fresh.step_counts(now, b);
+        CHECK(a == b);
+    }
+    std::free(block);
+
+    betz::queue_config wide;
+    wide.capacity = 32;
+    betz::queue queue(wide);
+    queue.set_clock(0, 0, 600.0);
+    CHECK(queue.push(std::vector<betz_sampled_spike>{{10, 1}, {700, 2}}) == 2);
+    queue.mark_sample(1200);
+    queue.step(one, a);
+    CHECK(queue.state().waiting == 1 && queue.clear() == 1);
+    queue.resync(one, 50, BETZ_RESYNC_RESET);
+    CHECK(queue.state().tick == 50);
+
+    CHECK(status_of([&] { betz::sorter{"/nonexistent"}; }) == BETZ_ERROR_IO);
+    betz::sorter none;
+    std::size_t taken = 0, n = 0;
+    CHECK(none.channels() == 0 && none.try_push({}, {}, taken, n) == BETZ_ERROR_MISMATCH);
+#if defined(__cpp_lib_expected)
+    const auto absent = betz::expect<betz::model>(
+        [](betz::model &out) { return betz::model::try_load("/nonexistent", out); });
+    CHECK(!absent && absent.error().status == BETZ_ERROR_IO);
+    CHECK(absent.error().message.find("/nonexistent") != std::string::npos);
+    auto opened = betz::expect<betz::session>(
+        [&](betz::session &out) { return betz::session::try_open(model, config, out); });
+    CHECK(opened && opened->get() != nullptr);
+#endif
+#if defined(__cpp_lib_span)
+    static_assert(std::is_same_v<betz::span<float>, std::span<float>>);
+#endif
 }
 
 int main() {
@@ -264,6 +368,7 @@ int main() {
     betz::miner following(betz::miner_config(channels, 0.02).edges(near).window(10.0, 5));
     CHECK(following.counts().empty() && following.watch_list().size() == 0);
 
+    sessions(a, counts);
     networks(moved, channels);
     trainers(config, counts, behavior, outputs);
 

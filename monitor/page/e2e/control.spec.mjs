@@ -68,7 +68,7 @@ test.describe("with --control", () => {
     await look(page, "#v=channels&c=43");
     await page.getByRole("button", { name: /^mask \d+ noisy/ }).click();
     // What the server works out is on the page and in the question, before anything is masked.
-    await expect.poll(() => asked.at(-1)).toMatch(/removes [\d.]+ % of the readout.*R² against the truth: vx -?\d\.\d{3} → -?\d\.\d{3}, vy -?\d\.\d{3} → -?\d\.\d{3}\./);
+    await expect.poll(() => asked.at(-1)).toMatch(/removes [\d.]+ % of the readout.*R² against the truth: vx -?\d\.\d{3} → -?\d\.\d{3} \(ΔR² [−+]\d\.\d{3}\), vy -?\d\.\d{3} → -?\d\.\d{3} \(ΔR² [−+]\d\.\d{3}\)\./);
     await expect(page.locator(".cost")).toContainText("R² against the truth");
     const row = on => on.locator(".panel.table tbody tr", { hasText: /^ch43/ });
     for (const on of [page, other]) {
@@ -186,7 +186,7 @@ test.describe("a simulation", () => {
     await known(other, 0.5);
     await page.getByRole("button", { name: "pause", exact: true }).click();
     for (const on of [page, other]) await expect(on.getByRole("button", { name: "resume", exact: true })).toHaveAttribute("aria-pressed", "true");
-    await expect(other.getByRole("status").first()).toHaveText(/no step for/);
+    await expect(other.getByRole("status").first()).toHaveText(/nothing received for/);
     await other.getByRole("button", { name: "resume", exact: true }).click();
     for (const on of [page, other]) await expect(on.getByRole("button", { name: "pause", exact: true })).toHaveAttribute("aria-pressed", "false");
     await expect(page.getByRole("status").first()).toHaveText(/live|behind/);

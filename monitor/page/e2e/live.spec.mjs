@@ -163,7 +163,7 @@ test.describe("labels, targets and trials that a session hears", () => {
       }
       return found;
     });
-    expect(odd.rows).toBeGreaterThan(3000);
+    expect(odd.rows).toBeGreaterThan(2000);
     expect(odd.other).toBe(0);
     await expect(page.locator(".r2").first()).toHaveText(/^R² 0\.\d\d, ± /);
     await expect(page.locator(".plane figcaption")).toContainText("□ target");

@@ -118,25 +118,29 @@ test("trials are aligned, sorted and lead to their moment; the file has what is 
   };
   const trials = await file("trials, CSV"), psth = await file("PSTH, CSV");
   const near = (at, from, to) => all.filter(s => Math.round((s[0] - at) * 1e5) >= Math.round(from * 1e5) && Math.round((s[0] - at) * 1e5) < Math.round(to * 1e5)).length;
-  for (const [at, n] of trials) expect(n).toBe(near(at, -0.5, 1));
-  for (const [t, rate] of psth) expect(rate).toBeCloseTo(trials.reduce((sum, [at]) => sum + near(at, t, t + 0.05), 0) / trials.length / 0.05, 6);
+  // What comes before its start is of another trial: it counts nowhere, and its bins have no trial.
+  for (const [at, n] of trials) expect(n).toBe(near(at, 0, 1));
+  for (const [t, rate, , behind] of psth) {
+    expect(behind).toBe(t < -1e-9 ? 0 : trials.length);
+    if (behind > 0) expect(rate).toBeCloseTo(trials.reduce((sum, [at]) => sum + near(at, t, t + 0.05), 0) / trials.length / 0.05, 6);
+  }
+  await expect(page.locator(".tr-spikes .dim")).toContainText(`hatched: beyond the own trial of ${trials.length}`);
   await page.getByLabel("sort by").selectOption("spikes");
   const most = (await file("trials, CSV")).map(r => r[1]);
   expect(most).toEqual([...most].sort((a, b) => b - a));
   await page.getByLabel("align to").selectOption("stops");
-  await page.getByLabel("to, s").fill("0.3");
-  await page.getByLabel("to, s").press("Enter");
-  await expect.poll(async () => (await file("trials, CSV"))[0][0] > 0).toBe(true);
-  // The menu of exports gives the focus back when it closes, which may be while this is typed.
-  await expect(async () => {
-    await page.getByLabel("bin, s").fill("0.07");
-    await page.getByLabel("bin, s").press("Enter");
-    await expect(page.getByRole("alert")).toContainText("expected a whole number of bins", { timeout: 3000 });
+  // The menu of exports gives the focus back when it closes, which may be while a number is typed.
+  const set = (label, value, seen) => expect(async () => {
+    await page.getByLabel(label).fill(value);
+    await page.getByLabel(label).press("Enter");
+    await seen({ timeout: 3000 });
   }).toPass();
+  const address = part => limit => expect.poll(() => page.evaluate(() => location.hash), limit).toContain(part);
+  await set("to, s", "0.3", address("tr=stops,-0.5,0.3,"));
+  await expect.poll(async () => (await file("trials, CSV"))[0][0] > 0).toBe(true);
+  await set("bin, s", "0.07", limit => expect(page.getByRole("alert")).toContainText("expected a whole number of bins", limit));
   faults.length = 0; // The browser says on its console that a request was refused.
-  await page.getByLabel("bin, s").fill("0.05");
-  await page.getByLabel("bin, s").press("Enter");
-  await expect(page.getByRole("alert")).toHaveCount(0);
+  await set("bin, s", "0.05", limit => expect(page.getByRole("alert")).toHaveCount(0, limit));
   await page.locator(".tr-spikes canvas").click({ position: { x: 200, y: 60 } });
   await expect(page.locator("nav a[aria-current]")).toHaveText("Recording");
   await expect.poll(() => page.evaluate(() => location.hash)).toContain("w=0.8");

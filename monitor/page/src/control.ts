@@ -45,6 +45,7 @@ export async function cost(channels: number[]): Promise<string> {
     const answer = await fetch("api/expected", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ channels }) });
     if (!answer.ok) return `R² with the mask is not known: ${await answer.text()}`;
     const { against, seconds, outputs } = await answer.json() as Expected, r2 = (v: number | null) => v?.toFixed(3) ?? "–", truth = against === "truth";
-    return `Of the last ${seconds.toFixed(0)} s, R² against ${truth ? "the truth" : "the estimates of all channels"}: ${outputs.map(o => `${o.name} ${truth ? `${r2(o.now)} → ` : ""}${r2(o.masked)}`).join(", ")}.`;
+    const change = (o: Expected["outputs"][number]): string => truth && o.now !== null && o.masked !== null ? ` (ΔR² ${o.masked - o.now < 0 ? "−" : "+"}${Math.abs(o.masked - o.now).toFixed(3)})` : "";
+    return `Of the last ${seconds.toFixed(0)} s, R² against ${truth ? "the truth" : "the estimates of all channels"}: ${outputs.map(o => `${o.name} ${truth ? `${r2(o.now)} → ` : ""}${r2(o.masked)}${change(o)}`).join(", ")}.`;
   } catch { return "R² with the mask is not known: the server does not answer"; }
 }

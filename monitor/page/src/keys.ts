@@ -23,7 +23,7 @@ export const ACTIONS: Action[] = [
   { keys: ["+", "="], shown: "+", words: "zoom in: show less time", act: () => state.zoom(0.5) },
   { keys: ["-"], shown: "−", words: "zoom out: show more time", act: () => state.zoom(2) },
   { keys: ["a", "A"], shown: "A", words: "show the whole recording", act: () => state.showAll() },
-  { keys: ["g", "G"], shown: "G", words: "rates, Fano factors and R² of the view; again: close", act: () => { const s = state.shown.value; if (s) state.select(state.range.value ? null : [s.seconds_(state.viewEnd(s) - state.viewWindow(s)), s.seconds_(state.viewEnd(s))]); } },
+  { keys: ["g", "G"], shown: "G", words: "rates, Fano factors and R² of the view; again: close", act: () => { const s = state.shown.value; if (s) state.select(state.range.value ? null : state.viewSpan(s)); } },
   { keys: ["ArrowUp"], shown: "↑", words: "previous channel", act: channels(-1) },
   { keys: ["ArrowDown"], shown: "↓", words: "next channel", act: channels(1) },
   { keys: ["o", "O"], shown: "O", words: "order of channels: number, rate, electrode", act: () => state.go({ order: ORDERS[(ORDERS.indexOf(state.address.value.order) + 1) % ORDERS.length]! }) },

@@ -6,8 +6,9 @@ import { Kind, parseAll, type Frame } from "./link/frame.ts";
 import type { Picture } from "./draw/raster.ts";
 import { clock } from "./draw/format.ts";
 import { AROUND_SECONDS, incidents, neighbour, type Incident } from "./link/incidents.ts";
-import { missesSoFar } from "./link/moments.ts";
+import { latencySoFar, missesSoFar } from "./link/moments.ts";
 import { overviewStore, planOf, type Plan } from "./link/overview.ts";
+import { sessionSoFar, type Slot, type Verdict } from "./link/session.ts";
 import type { SessionStatus } from "./link/status.ts";
 import { painted } from "./theme.ts";
 import * as url from "./url.ts";
@@ -32,6 +33,8 @@ export interface ServerState {
   simulation: { populations: { name: string; neurons: number; takes_current: boolean; degrees: [number, number]; parameters: [string, string][] }[]; synapses: number; seed: number; name: string; scale: number; every: number; replaceable: boolean; paused: boolean } | null;
   /** True if pages may steer the simulation. */
   steered: boolean;
+  /** True if the model was trained on this recording. */
+  in_sample: boolean;
   /** State that the session's program reports; null until it does. */
   status: SessionStatus | null;
   models: { models: ModelCard[]; running: string; state: string; ticks_left: number; ticks: number } | null;
@@ -110,7 +113,7 @@ export const pill = computed((): Pill => {
   if (!store.value) return { kind: "plain", words: "no session yet" };
   if (!live.value) return { kind: "warn", words: "paused" };
   const quiet = (performance.now() - lastFrame) / 1000;
-  if (quiet > 1.5) return { kind: "warn", words: `no step for ${quiet.toFixed(0)} s` };
+  if (quiet > 1.5) return { kind: "warn", words: `nothing received for ${quiet.toFixed(0)} s` };
   const behind = slowly.value.behind;
   return behind > 0.35 ? { kind: "warn", words: `behind ${behind.toFixed(1)} s` } : { kind: "good", words: "live" };
 });
@@ -138,9 +141,18 @@ const shownTicks = (s: Store, ticks: number): number => s.cell === 1 && s.offset
 /** The end of what is shown, exclusive, in the store's ticks. */
 export function viewEnd(s: Store): number {
   const at = address.value.at;
-  return at === null ? s.end : shownTicks(s, at / s.shape.stepSeconds - s.base);
+  if (at === null) return s.end;
+  // The whole cell at the end: else the last moments would not be seen.
+  const ticks = at / s.shape.stepSeconds - s.base;
+  return s.cell > 1 ? Math.ceil(ticks / s.cell - 1e-6) * s.cell : shownTicks(s, ticks);
 }
-export const viewWindow = (s: Store): number => Math.max(s.cell === 1 && s.offset ? 1e-3 : 2 * s.cell, shownTicks(s, seconds() / s.shape.stepSeconds));
+export const viewWindow = (s: Store): number => s.cell > 1 ? Math.max(2, Math.ceil(seconds() / s.shape.stepSeconds / s.cell - 1e-6)) * s.cell : Math.max(s.cell === 1 && s.offset ? 1e-3 : 2 * s.cell, shownTicks(s, seconds() / s.shape.stepSeconds));
+/** Times between which the view lies, in seconds: those that were asked for, which whole cells of an overview may miss. */
+export function viewSpan(s: Store): [number, number] {
+  const { at, window } = address.value, last = s.seconds_(reach(s).end);
+  if (at === null || s.cell === 1) return [s.seconds_(viewEnd(s) - viewWindow(s)), s.seconds_(viewEnd(s))];
+  return [Math.max(0, at - window), Math.min(at, last)];
+}
 /** The least and greatest number of seconds that can be shown. */
 export function zoomBounds(s: Store): [number, number] {
   const least = Math.max(0.001, 2 * tickOf(s));
@@ -270,9 +282,11 @@ function take(frame: Frame, lost: boolean): void {
   if (frame.kind === Kind.Event) {
     const event = frame.event as Happened | null;
     if (event?.type === "status") { server.value = state && { ...state, status: event["status"] as SessionStatus }; return; }
+    if (event?.type === "second") { const s = store.value; if (s) { s.slot(event["slot"] as Slot); s.verdict = event["verdict"] as Verdict; } return; }
     if (event && store.value) store.value.happened(event);
+    if (event?.type === "verdict") spoken.value = String(event["words"]);
     // These events change nothing else of the server's state.
-    if (event && !["labels", "target", "trial"].includes(event.type)) { void refresh().catch(() => undefined); spoken.value = event.type; }
+    if (event && !["labels", "target", "trial", "verdict"].includes(event.type)) { void refresh().catch(() => undefined); spoken.value = event.type; }
     return;
   }
   if (frame.kind !== Kind.Step || !state) return;
@@ -283,9 +297,11 @@ function take(frame: Frame, lost: boolean): void {
     if (s.first > 0) void fill(s, { from: Math.max(0, s.first - Math.ceil(KEEP_SECONDS / s.shape.stepSeconds)), to: s.first });
     void eventsSoFar(s);
     void missesSoFar(s).catch(() => undefined);
+    void latencySoFar(s).catch(() => undefined);
+    void sessionSoFar(s).catch(() => undefined);
   } else s.add(frame, lost);
   for (const hole of s.holes) if (hole.fillable) { hole.fillable = false; void fill(s, hole as Hole); }
-  if (lost) void eventsSoFar(s);
+  if (lost) { void eventsSoFar(s); void sessionSoFar(s).catch(() => undefined); }
 }
 
 /** Loads the stored data of a session that ended before this page was opened. */
@@ -300,6 +316,8 @@ async function past(): Promise<void> {
   store.value = s;
   void eventsSoFar(s);
   void missesSoFar(s).catch(() => undefined);
+  void latencySoFar(s).catch(() => undefined);
+  void sessionSoFar(s).catch(() => undefined);
 }
 
 export const painters = new Set<(s: Store) => void>();
@@ -400,7 +418,7 @@ async function load(): Promise<void> {
 /** Accuracy of the view if the store has only the least and greatest value of each cell: the server's. */
 let measured = "";
 async function measure(s: Store): Promise<void> {
-  const end = viewEnd(s), from = s.seconds_(end - viewWindow(s)), to = s.seconds_(end), key = `${address.value.source} ${from} ${to}`;
+  const [from, to] = viewSpan(s), key = `${address.value.source} ${from} ${to}`;
   if (key === measured) return;
   measured = key;
   slowly.value = { ...slowly.value, r2: [], rms: [] };
@@ -464,12 +482,11 @@ function second(now: number, s: Store | null): void {
   if (s && link) {
     const counters = s.counters, tail = Math.round(30 / s.shape.stepSeconds);
     const { r2, rms } = accuracy(s, s.end - tail, s.end);
-    const mean = r2.reduce((a, b) => a + b, 0) / r2.length;
-    // A page that is slow says it for the seconds it left out, too.
-    if (r2.length > 0) for (let i = s.seconds.length - 1, before = Math.max(0, i - 5); i > before && Number.isNaN(s.seconds[i]!.r2); i--) s.seconds[i]!.r2 = mean;
+    // A view that stands still has the accuracy of what it shows.
+    const seen = shown.value!, shownNow = live.value ? { r2, rms } : accuracy(seen, viewEnd(seen) - viewWindow(seen), viewEnd(seen));
     slowly.value = {
       // Of the session's seconds, not of the wall's: a slow page does not make a slow session.
-      spikesPerSecond: counters && counters.steps > marks.steps ? (counters.spikes - marks.spikes) / ((counters.steps - marks.steps) * s.shape.stepSeconds) : 0, r2, rms,
+      spikesPerSecond: counters && counters.steps > marks.steps ? (counters.spikes - marks.spikes) / ((counters.steps - marks.steps) * s.shape.stepSeconds) : 0, ...shownNow,
       behind: lag, fps: drawn / elapsed, kibPerSecond: (link.bytes - marks.bytes) / 1024 / elapsed, skipped: link.skipped,
     };
     marks.spikes = counters?.spikes ?? 0;

@@ -16,13 +16,20 @@ export const theme = signal<Theme>(stored());
 /** Goes up when colours change. */
 export const painted = signal(0);
 
-const NAMES = ["bg", "panel", "ink", "dim", "line", "x", "y", "z", "true", "good", "warn", "bad", "spike"] as const;
+const NAMES = ["bg", "panel", "ink", "dim", "line", "x", "y", "z", "w", "true", "good", "warn", "bad", "spike"] as const;
 type Name = typeof NAMES[number];
 export interface Colour { css: string; rgb: Rgb }
 export const colours = {} as Record<Name, Colour>;
 
+/** Runs `work` with the light colours, which print well, whatever theme the page has. */
+export function inLight<T>(work: () => T): T {
+  const root = document.documentElement, before = root.dataset["theme"], held = { ...colours };
+  root.dataset["theme"] = "light";
+  try { probeColours(); return work(); } finally { root.dataset["theme"] = before ?? "system"; Object.assign(colours, held); }
+}
+
 /** Through a computed `color`: what a style sheet's shortening makes of a value is not read as text. */
-function readColours(): void {
+function probeColours(): void {
   const probe = document.createElement("i");
   document.body.append(probe);
   for (const name of NAMES) {
@@ -31,6 +38,9 @@ function readColours(): void {
     colours[name] = { css, rgb: [parts[0]! / 255, parts[1]! / 255, parts[2]! / 255] };
   }
   probe.remove();
+}
+function readColours(): void {
+  probeColours();
   painted.value = painted.peek() + 1;
 }
 
@@ -46,4 +56,6 @@ export function begin(): void {
 export const next = (): void => { theme.value = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length]!; };
 export const still = matchMedia("(prefers-reduced-motion: reduce)");
 /** The ink of an output, and its dashes: never colour alone. */
-export const outputInk = (k: number): Colour => [colours.x, colours.y, colours.z][k % 3]!;
+/** Number of colours of outputs; more of them begin again. */
+export const OUTPUT_INKS = 4;
+export const outputInk = (k: number): Colour => [colours.x, colours.y, colours.z, colours.w][k % OUTPUT_INKS]!;

@@ -9,7 +9,7 @@ const seconds = (r2: number[]): Second[] => r2.map(v => ({ spikes: 0, misses: 0,
 const latency = (s: Store, second: number, bucket: number, count: number): void => {
   const all = new Uint32Array(64);
   all[bucket] = count;
-  (s as unknown as { addLatency(f: object, first: number): void }).addLatency({ latency: all }, second * 100);
+  (s as unknown as { addLatency(f: object, first: number): void }).addLatency({ latency: all, more: new Map() }, second * 100);
 };
 
 test("a quiet session raises no alarm", () => {

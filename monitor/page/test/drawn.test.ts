@@ -60,6 +60,6 @@ test("a map that was read as trained is not before its training", () => {
 });
 
 test("trials by label keep their time within a label", () => {
-  const t = ["go", "rest", "go", null].map((label, k) => ({ label, seconds: k, spikes: 0, begin: 0, r2: null, rmse: null }));
+  const t = ["go", "rest", "go", null].map((label, k) => ({ label, seconds: k, spikes: 0, inside: [0, 1] as [number, number], begin: 0, r2: null, rmse: null }));
   assert.deepEqual(sorted(t, "label"), [3, 0, 2, 1]);
 });

@@ -35,6 +35,11 @@ test("a drawing has every spike, its holes, and no markup from names", () => {
   assert.match(text, /url\(#hole\)/);
   assert.doesNotMatch(text, /<b>/);
   assert.match(text, /a &#60;b&#62;/);
+  // Its size on paper, what its axes are, and which line is which.
+  const [, wide, high, w, h] = /width="([\d.]+)mm" height="([\d.]+)mm" viewBox="0 0 (\d+) (\d+)"/.exec(text)!;
+  assert.equal(wide, "180");
+  assert.ok(Math.abs(Number(high) / 180 - Number(h) / Number(w)) < 1e-3);
+  for (const words of ["time of the session", "channels", "decoded", "true", "x mm"]) assert.ok(text.includes(`>${words}</text>`), words);
 });
 
 test("many spikes are a picture in the drawing", () => {

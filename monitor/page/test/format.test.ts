@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytes, clock, length, ticks, timeLabel, timeTicks } from "../src/draw/format.ts";
+import { bytes, clock, length, ticks, timeLabel, timeTicks, withoutCommon } from "../src/draw/format.ts";
 
 test("a clock never reads sixty seconds", () => {
   assert.equal(clock(59.96, 1), "1:00.0");
@@ -27,10 +27,28 @@ test("an axis that begins before the start labels no time there", () => {
   assert.deepEqual(timeTicks(12.4, 15.2, 3).map(t => t.words), ["13 s", "14 s", "15 s"]);
 });
 
+test("an axis of minutes or hours has round times", () => {
+  assert.deepEqual(timeTicks(0, 300, 6).map(t => t.words), ["0 s", "1:00", "2:00", "3:00", "4:00", "5:00"]);
+  assert.deepEqual(timeTicks(3000, 3 * 3600, 8).map(t => t.words), ["1:00:00", "1:30:00", "2:00:00", "2:30:00", "3:00:00"]);
+  for (const [from, to, most] of [[0, 784.7, 9], [100, 4000, 12], [0, 7 * 86_400, 10], [59, 1e6, 5]] as const) {
+    const all = timeTicks(from, to, most);
+    assert.ok(all.length > 1 && all.length <= most + 1, `${all.length} of ${most}`);
+    for (const { at, words } of all) { const parts = words.replace(" s", "").split(":").map(Number); assert.equal(parts.reduce((sum, p) => sum * 60 + p, 0), at, words); assert.equal(at % 30, 0); }
+  }
+});
+
 test("a bin's length is in seconds from one second on", () => {
   assert.deepEqual([0.0005, 0.08, 0.9996, 1, 15.4].map(length), ["0.5 ms", "80 ms", "1000 ms", "1 s", "15.4 s"]);
 });
 
 test("sizes have a unit of a power of a thousand", () => {
   assert.deepEqual([0, 12_340, 999_949, 12_345_678, 3_210_000_000].map(bytes), ["0.0 kB", "12.3 kB", "999.9 kB", "12.3 MB", "3.21 GB"]);
+});
+
+test("names lose what all have in common, and no digits", () => {
+  assert.deepEqual(withoutCommon(["sub-01_array-M1_unit10", "sub-01_array-M1_unit12"]), ["10", "12"]);
+  assert.deepEqual(withoutCommon(["electrode 1, shank A (uV)", "electrode 23, shank A (uV)"]), ["1", "23"]);
+  assert.deepEqual(withoutCommon(["ch0", "ch1", "ch10"]), ["ch0", "ch1", "ch10"]);
+  assert.deepEqual(withoutCommon(["recording", "recording 2"]), ["recording", "recording 2"]);
+  assert.deepEqual(withoutCommon(["alone in here"]), ["alone in here"]);
 });

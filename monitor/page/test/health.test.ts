@@ -25,6 +25,16 @@ test("silent, noisy and twin channels are told apart", () => {
   assert.ok(Number.isNaN(health.fano[1]!));
 });
 
+test("a unit that fires where the others are quiet is no noise", () => {
+  // 40 units of 0.1 spikes/s, a place cell of 1.2, and a channel of 80.
+  const s = new Store({ channels: 42, outputs: 0, stepSeconds: 0.01, keepSeconds: 60 }, 0), next = random(9), spikes: [number, number][] = [];
+  for (let t = 0; t < 3000; t++) for (let c = 0; c < 42; c++) if (next() < (c === 40 ? 1.2 : c === 41 ? 80 : 0.1) * 0.01) spikes.push([t, c]);
+  s.add(frame(0, 0, 3000, spikes), false);
+  const health = measure(s, neighbours(null, 42), new Set(), RULES);
+  assert.ok(health.rate[40]! > 8 * health.median, "it is far above the median");
+  assert.deepEqual([health.state[40], health.state[41]], ["active", "noisy"]);
+});
+
 test("neighbours are those that lie closest", () => {
   const grid = Array.from({ length: 9 }, (_, i): [number, number] => [i % 3 * 100, Math.floor(i / 3) * 100]);
   assert.deepEqual([...neighbours(grid, 9)[4]!].sort(), [1, 3, 5, 7]);

@@ -7,7 +7,7 @@ export function frame(sequence: number, first: number, ticks: number, spikes: [n
     kind: 1, sequence, channels: 8, first, ticks,
     spikeTick: Uint16Array.from(sorted, s => s[0] - first), spikeChannel: Uint16Array.from(sorted, s => s[1]),
     estimate: Float32Array.from({ length: ticks }, (_, i) => first + i), truth: Float32Array.from({ length: ticks }, (_, i) => first + i + 1),
-    rowTick: null, latency: new Uint32Array(64), counters: null, slow: [], rates: null, cells: null, trials: new Uint16Array(0), event: null, more: new Map(), ...more,
+    rowTick: null, latency: new Uint32Array(104), counters: null, slow: [], rates: null, cells: null, trials: new Uint16Array(0), event: null, more: new Map(), ...more,
   };
 }
 

@@ -4,7 +4,7 @@ import { timeBars } from "../src/draw/bars.ts";
 import { groupsOf, runs } from "../src/draw/groups.ts";
 import { textWidth } from "../src/draw/font.ts";
 import { strongest } from "../src/net/model.ts";
-import { markOf, meanCourse, sorted, windowOf, type Trial } from "../src/link/trials.ts";
+import { markOf, meanCourse, reaching, sorted, windowOf, type Trial } from "../src/link/trials.ts";
 import { random } from "./make.ts";
 
 test("no bar of the timeline lies in the future, and each has the rate of its seconds", () => {
@@ -66,11 +66,14 @@ test("a spike of a trial is as wide as its step where that can be seen, and seve
 });
 
 test("trials in an order, and their mean course without what is not known", () => {
-  const t: Trial[] = [[3, 5, 0.5], [1, 9, null], [2, 9, 0.9]].map(([seconds, spikes, r2]) => ({ seconds: seconds!, spikes: spikes!, begin: 0, r2: r2!, rmse: r2 === null ? null : 1 - r2! }));
+  const t: Trial[] = [[3, 5, 0.5], [1, 9, null], [2, 9, 0.9]].map(([seconds, spikes, r2]) => ({ seconds: seconds!, spikes: spikes!, inside: [-0.5, 1], begin: 0, r2: r2!, rmse: r2 === null ? null : 1 - r2! }));
   assert.deepEqual(sorted(t, "time"), [1, 2, 0]);
   assert.deepEqual(sorted(t, "spikes"), [1, 2, 0]);
   assert.deepEqual(sorted(t, "R²"), [2, 0, 1]);
   assert.deepEqual(sorted(t, "error"), [2, 0, 1]);
+  // Two of them end before the window does, one of these begins within it, too.
+  t[1]!.inside = [-0.5, 0.8]; t[2]!.inside = [0, 0.4];
+  assert.equal(reaching({ from: -0.5, to: 1, trials: t }), 2);
   const next = random(8), values = Float32Array.from({ length: 5 * 7 }, () => next() < 0.2 ? NaN : next());
   const mean = meanCourse(values, 5, 7);
   for (let p = 0; p < 7; p++) {

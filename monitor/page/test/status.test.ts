@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { statusFacts, type SessionStatus } from "../src/link/status.ts";
 
 const source = { name: "array", lost: 0, at_least: false, bound_us: 380.4, silent_ms: 3 };
-const status = (more: Partial<SessionStatus> = {}): SessionStatus => ({ recording: null, learning: null, unlike_training: null, recalibration: null, notes: null, without_data: 0, behind: 0, sources: [source], ...more });
+const status = (more: Partial<SessionStatus> = {}): SessionStatus => ({ recording: null, learning: null, unlike_training: null, recalibration: null, notes: null, arrival_to_output: null, without_data: 0, behind: 0, sources: [source], ...more });
 const brief = (s: SessionStatus) => statusFacts(s).map(([name, value, kind]) => `${name}: ${value}${kind && ` (${kind})`}`);
 
 test("a session that neither records nor learns says so, with its source's clock", () => {

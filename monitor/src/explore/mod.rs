@@ -10,6 +10,7 @@ pub(crate) mod native;
 pub(crate) mod network;
 pub(crate) mod recorded;
 pub(crate) mod trials;
+pub(crate) mod unit;
 
 use betz_recording::labels::LabelledInterval;
 

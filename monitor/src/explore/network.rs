@@ -503,7 +503,7 @@ pub(crate) fn compute(
 
 /// True if a smaller value means a stronger edge.
 fn distance(network: &Network) -> bool {
-    matches!(network.meta().spec.measure, Measure::Distance { .. })
+    network.meta().spec.measure.is_distance()
 }
 
 /// Strength of an edge, which thresholds are compared with.

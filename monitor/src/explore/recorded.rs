@@ -137,6 +137,16 @@ impl DecodedRecording {
         Ok(())
     }
 
+    /// True if the model was trained on these very spikes and trials: its accuracy here says nothing about other data.
+    pub(crate) fn in_sample(&self) -> bool {
+        let Some(card) = self.source.model.as_ref() else {
+            return false;
+        };
+        let trained = card.trained();
+        let spikes = self.dataset.view().spikes_in_segments().round() as u64;
+        trained == (self.dataset.segments.len() as u64, spikes) && spikes > 0
+    }
+
     fn ticks_a_second(&self) -> f64 {
         1.0 / self.dataset.step_seconds
     }
@@ -381,6 +391,31 @@ mod tests {
                 .contains("expected the times of 3 spikes, got 4"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_recording_is_in_sample_if_the_model_was_trained_on_it() {
+        let trained_on = |segments: u64, spikes: u64| {
+            let bank = FilterBank::new(vec![Filter {
+                tau_seconds: 0.1,
+                order: 0,
+            }])
+            .unwrap();
+            let names = recorded().source.channel_names;
+            let mut parts = DecoderParts::linear(0.01, bank, names, vec!["x".into()]);
+            (parts.training.segments, parts.training.spikes) = (segments, spikes);
+            let model = Decoder::new(parts).unwrap();
+            DecodedRecording {
+                source: Source::of("a recording", &model),
+                ..recorded()
+            }
+        };
+        // Two segments with 1 + 3 + 1 spikes.
+        assert!(trained_on(2, 5).in_sample());
+        assert!(!trained_on(2, 6).in_sample() && !trained_on(3, 5).in_sample());
+        let mut bare = trained_on(2, 5);
+        bare.source.model = None;
+        assert!(!bare.in_sample());
     }
 
     #[test]

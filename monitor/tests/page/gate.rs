@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// Two outputs, of which the second is gated by 0.02 + 1.2·p(go).
 fn gated() -> Decoder {
-    let fixtures = "../crates/runtime/tests/fixtures/gated.betz";
+    let fixtures = "../crates/decode/runtime/tests/fixtures/gated.betz";
     Decoder::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join(fixtures)).unwrap()
 }
 

@@ -85,7 +85,7 @@ fn json(monitor: &Monitor, path: &str) -> serde_json::Value {
 
 /// (i, j, value) of every edge of a window that reaches a level, from a plain loop.
 fn plain(network: &Network, k: usize, least: f32, peak: bool) -> Vec<(u32, u32, f32)> {
-    let distance = matches!(network.meta().spec.measure, Measure::Distance { .. });
+    let distance = matches!(network.meta().spec.measure, Measure::Euclidean { .. });
     let key = |r: f32| if distance { -r } else { r.abs() };
     let mut best: HashMap<(u32, u32), (f32, usize)> = HashMap::new();
     for window in network.windows() {
@@ -112,7 +112,7 @@ fn plain(network: &Network, k: usize, least: f32, peak: bool) -> Vec<(u32, u32, 
 fn edges_and_counts_are_those_of_plain_loops() {
     for (measure, threshold) in [
         (Measure::Pearson, 0.1),
-        (Measure::Distance { hold: 1 }, 30.0),
+        (Measure::Euclidean { hold: 1 }, 30.0),
     ] {
         let network = network(measure, threshold);
         assert!(network.edges() > 20, "{}", network.edges());

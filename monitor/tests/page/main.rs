@@ -6,6 +6,7 @@ mod common;
 mod control;
 mod embedded;
 mod gate;
+mod history;
 mod limits;
 mod looking;
 mod parts;

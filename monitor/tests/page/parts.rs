@@ -277,9 +277,10 @@ fn trials_are_those_of_plain_loops_at_true_times() {
         let event = frame.section(Section::EVENT, 1);
         let told: Value = serde_json::from_slice(event).unwrap();
         // The last stop is 0.1 s before the end: its window reaches beyond the recording.
-        let used: Vec<i64> = events
+        let used: Vec<(i64, [i64; 2])> = events
             .into_iter()
-            .filter(|t| t + 50_000 <= 1_000_000)
+            .zip(SEGMENTS)
+            .filter(|(t, _)| t + 50_000 <= 1_000_000)
             .collect();
         assert_eq!(told["trials"].as_array().unwrap().len(), used.len());
         assert_eq!(told["left_out"], 3 - used.len());
@@ -298,64 +299,101 @@ fn trials_are_those_of_plain_loops_at_true_times() {
     }
 }
 
-/// Channel 1 of windows of half a second on both sides of each event.
-fn assert_spikes_of_trials(recording: &Recording, frame: &Frame<'_>, told: &Value, events: &[i64]) {
-    let own = |t: i64| {
-        let all = recording
-            .spikes
-            .ticks
-            .iter()
-            .zip(&recording.spikes.channels);
-        all.filter(move |(at, c)| **c == 1 && (t - 50_000..t + 50_000).contains(*at))
-            .map(move |(at, _)| at - t)
+/// Channel 1 of windows of half a second on both sides of each event, inside the event's own trial.
+fn assert_spikes_of_trials(
+    recording: &Recording,
+    frame: &Frame<'_>,
+    told: &Value,
+    events: &[(i64, [i64; 2])],
+) {
+    let spikes = &recording.spikes;
+    let counted = |from: i64, to: i64| {
+        let all = spikes.ticks.iter().zip(&spikes.channels);
+        let own = all.filter(|(at, c)| **c == 1 && (from..to).contains(*at));
+        own.map(|(at, _)| *at).collect::<Vec<i64>>()
     };
     let rows: Vec<u32> = frame.u32(Section::EVENT_ROW).collect();
     let seconds: Vec<f32> = frame.f32(Section::EVENT_SECONDS).collect();
-    let mut next = 0;
-    let mut bins = [0.0; 20];
-    for (k, t) in events.iter().enumerate() {
-        assert!(near(
-            told["trials"][k]["seconds"].as_f64().unwrap(),
-            *t as f64 * TICK
-        ));
-        assert_eq!(told["trials"][k]["spikes"], own(*t).count() as f64);
-        for after in own(*t) {
-            assert_eq!(
-                (rows[next], seconds[next]),
-                (k as u32, (after as f64 * TICK) as f32)
-            );
-            bins[((after + 50_000) / 5_000) as usize] += 1.0;
-            next += 1;
+    let mut expected = Vec::new();
+    for (k, (t, own)) in events.iter().enumerate() {
+        let trial = &told["trials"][k];
+        assert!(near(trial["seconds"].as_f64().unwrap(), *t as f64 * TICK));
+        let (from, to) = ((t - 50_000).max(own[0]), (t + 50_000).min(own[1]));
+        for (edge, tick) in [from, to].into_iter().enumerate() {
+            let at = trial["inside"][edge].as_f64().unwrap();
+            assert!((at - (tick - t) as f64 * TICK).abs() < 1e-9, "{at}");
+        }
+        let inside = counted(from, to);
+        assert_eq!(trial["spikes"], inside.len() as f64);
+        let after = inside.iter().map(|at| ((at - t) as f64 * TICK) as f32);
+        expected.extend(after.map(|after| (k as u32, after)));
+    }
+    let found: Vec<(u32, f32)> = rows.into_iter().zip(seconds).collect();
+    assert_eq!(found, expected);
+    // A bin has the events whose trial covers all of it.
+    let mut common: Vec<usize> = Vec::new();
+    for bin in 0..20 {
+        let edges = |t: i64| (t - 50_000 + bin * 5_000, t - 45_000 + bin * 5_000);
+        let whole = |e: &&(i64, [i64; 2])| edges(e.0).0 >= e.1[0] && edges(e.0).1 <= e.1[1];
+        let with: Vec<_> = events.iter().filter(whole).collect();
+        assert_eq!(told["events"][bin as usize], with.len());
+        if with.len() == events.len() {
+            common.push(bin as usize);
+        }
+        let n: usize = with
+            .iter()
+            .map(|e| counted(edges(e.0).0, edges(e.0).1).len())
+            .sum();
+        match told["mean"][bin as usize].as_f64() {
+            Some(mean) => assert!(near(mean, n as f64 / (with.len() as f64 * 0.05))),
+            None => assert!(with.is_empty()),
         }
     }
-    assert_eq!(next, rows.len());
-    for (b, spikes) in bins.iter().enumerate() {
-        let mean = told["mean"][b].as_f64().unwrap();
-        assert!(near(mean, spikes / (events.len() as f64 * 0.05)));
-    }
+    let (first, end) = (common[0], common[common.len() - 1] + 1);
+    assert_eq!(told["fano_bins"], serde_json::json!([first, end]));
+    let window = |t: i64, bin: usize| t - 50_000 + bin as i64 * 5_000;
+    let counts = events
+        .iter()
+        .map(|(t, _)| counted(window(*t, first), window(*t, end)).len() as f64);
+    let counts: Vec<f64> = counts.collect();
+    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+    let variance = counts.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / counts.len() as f64;
+    let fano = told["fano"].as_f64().unwrap();
+    assert!(
+        (fano - variance / mean).abs() < 1e-9,
+        "{fano} {}",
+        variance / mean
+    );
 }
 
-/// Output 0 of the same windows: 200 steps, from the step nearest to the event on.
-fn assert_outputs_of_trials(segments: &[Segment], frame: &Frame<'_>, told: &Value, events: &[i64]) {
+/// Output 0 of the same windows: 200 steps, from the step nearest to the event on; none outside the event's own trial.
+fn assert_outputs_of_trials(
+    segments: &[Segment],
+    frame: &Frame<'_>,
+    told: &Value,
+    events: &[(i64, [i64; 2])],
+) {
     let estimates: Vec<f32> = frame.f32(Section::ESTIMATE).collect();
     let truths: Vec<f32> = frame.f32(Section::TRUTH).collect();
     assert_eq!(
         (estimates.len(), truths.len()),
         (200 * events.len(), 200 * events.len())
     );
-    for (k, t) in events.iter().enumerate() {
-        let first = (*t as f64 / PER_STEP as f64).round() as i64 - 100;
+    let nearest = |tick: i64| (tick as f64 / PER_STEP as f64).round() as i64;
+    for (k, (t, own)) in events.iter().enumerate() {
+        let first = nearest(*t) - 100;
         let begin = told["trials"][k]["begin"].as_f64().unwrap();
         assert!(near(begin, first as f64 * STEP - *t as f64 * TICK));
         let mut fit = Vec::new();
         for j in 0..200 {
             let (at, step) = (200 * k + j as usize, first + j);
-            assert_eq!(estimates[at], estimate(step));
-            let of = if known(segments, step) {
-                truth(step - DELAY)
-            } else {
-                f32::NAN
+            let inside = (nearest(own[0])..nearest(own[1])).contains(&step);
+            let of = match inside && known(segments, step) {
+                true => truth(step - DELAY),
+                false => f32::NAN,
             };
+            let decoded = if inside { estimate(step) } else { f32::NAN };
+            assert_eq!(estimates[at].to_bits(), decoded.to_bits());
             assert_eq!(truths[at].to_bits(), of.to_bits());
             if !of.is_nan() {
                 fit.push((f64::from(estimate(step)), f64::from(of)));
@@ -363,6 +401,76 @@ fn assert_outputs_of_trials(segments: &[Segment], frame: &Frame<'_>, told: &Valu
         }
         let found = told["trials"][k]["r2"].as_f64().unwrap();
         assert!(near(found, r2(&fit)), "{found} {}", r2(&fit));
+    }
+}
+
+/// Numbers of one channel over the whole recording, by loops over its spikes and steps.
+#[test]
+fn a_unit_over_the_whole_recording_is_that_of_plain_loops() {
+    let (recording, monitor, segments) = open();
+    let told = json(&monitor, "/api/unit?channel=1");
+    let spikes = &recording.spikes;
+    let own = spikes
+        .ticks
+        .iter()
+        .zip(&spikes.channels)
+        .filter(|(_, c)| **c == 1);
+    let times: Vec<i64> = own.map(|(t, _)| *t).collect();
+    assert_eq!(told["spikes"], times.len());
+    // The part that was left out, and the end, end what is known.
+    let hidden = LEFT_OUT.start * PER_STEP..LEFT_OUT.end * PER_STEP;
+    let end_of = |t: i64| {
+        if t < hidden.start {
+            hidden.start
+        } else {
+            1_000_000
+        }
+    };
+    // Bars of half a millisecond are 50 ticks.
+    let (mut bars, mut beyond) = (vec![0; 100], 0);
+    for two in times.windows(2).filter(|two| two[1] < end_of(two[0])) {
+        match bars.get_mut(((two[1] - two[0]) / 50) as usize) {
+            Some(bar) => *bar += 1,
+            None => beyond += 1,
+        }
+    }
+    assert_eq!(told["intervals"], serde_json::json!(bars));
+    assert_eq!(told["beyond"], beyond);
+    for bar in 0..100 {
+        let (low, high) = (bar * 50, (bar + 1) * 50);
+        let from: Vec<&i64> = times.iter().filter(|t| **t + high <= end_of(**t)).collect();
+        let after = |t: i64| {
+            times
+                .iter()
+                .filter(|u| **u > t && (low..high).contains(&(**u - t)))
+                .count()
+        };
+        let pairs: usize = from.iter().map(|t| after(**t)).sum();
+        let expected = pairs as f64 / from.len() as f64 / 0.0005;
+        let found = told["autocorrelogram"][bar as usize].as_f64().unwrap();
+        assert!(
+            (found - expected).abs() < 1e-6,
+            "{bar}: {found} for {expected}"
+        );
+    }
+    let edge = |bar: usize| (bar as f64 * 1_000_000.0 / 60.0).round() as i64;
+    for bar in 0..60 {
+        let (from, to) = (edge(bar), edge(bar + 1));
+        let known = (from..to).filter(|t| !hidden.contains(t)).count();
+        let n = times.iter().filter(|t| (from..to).contains(*t)).count();
+        match told["rate"][bar].as_f64() {
+            Some(rate) => assert!((rate - n as f64 / (known as f64 * TICK)).abs() < 1e-6),
+            None => assert_eq!(known, 0),
+        }
+    }
+    assert!(told["tuning"].is_null(), "one output has no direction");
+    assert!(segments.len() == 3);
+    for wrong in ["channel=3", "channel=0&source=1", "x=0"] {
+        assert_eq!(
+            bytes(&monitor, &format!("/api/unit?{wrong}")),
+            None,
+            "{wrong}"
+        );
     }
 }
 

@@ -21,8 +21,9 @@ def arguments(given=None):
     parser.add_argument("task", choices=TASKS, help="data set of the benchmark")
     parser.add_argument("data", type=pathlib.Path, help="folder with TASK/held_in_calib and TASK/minival")
     parser.add_argument("--calibration", type=pathlib.Path, help="folder of the files to train on (default: DATA/TASK/held_in_calib)")
-    parser.add_argument("--bank", default="0.05:0 0.2:0 0.5:0", help="filters as SECONDS:ORDER, or a name from betz.presets()")
-    parser.add_argument("--noise", type=float, default=0.1, help="neural noise that the ridge follows from (default: 0.1)")
+    parser.add_argument("--kind", default="auto", help="decoder kind (default: auto, a blend)")
+    parser.add_argument("--bank", default="auto", help="filters as SECONDS:ORDER, or a name from betz.presets() (default: auto)")
+    parser.add_argument("--noise", type=float, help="neural noise that the ridge follows from (default: the ridge by cross-validation)")
     parser.add_argument("--delay", type=float, default=0.0, help="delay of the estimates in seconds (default: 0)")
     parser.add_argument("--batch", type=int, default=1, help="files that are decoded side by side (default: 1)")
     return parser.parse_args(given)
@@ -75,7 +76,8 @@ def score(task, data, calibration=None, batch=1, **parameters):
 def main(given=None):
     asked = arguments(given)
     result = score(
-        asked.task, asked.data, asked.calibration, asked.batch, bank=bank(asked.bank), noise=asked.noise, delay_seconds=asked.delay
+        asked.task, asked.data, asked.calibration, asked.batch,
+        kind=asked.kind, bank=bank(asked.bank), noise=asked.noise, delay_seconds=asked.delay,
     )
     print(json.dumps(result, indent=2, default=str))
 

@@ -25,7 +25,7 @@ def arguments(given=None):
     parser.add_argument("eval", type=pathlib.Path, help="file of make_eval_input_tensors")
     parser.add_argument("target", type=pathlib.Path, help="file of make_eval_target_tensors")
     parser.add_argument("--bin", type=int, choices=(5, 20), default=5, help="milliseconds of a bin (default: 5)")
-    parser.add_argument("--kind", default="linear", help="decoder kind (default: linear)")
+    parser.add_argument("--kind", default="auto", help="decoder kind (default: auto, a blend)")
     parser.add_argument("--delay", type=float, default=0.05, help="seconds of spikes after a bin that its rate may use (default: 0.05)")
     parser.add_argument("--bank", default="0.05:0", help="filters as SECONDS:ORDER, or a name from betz.presets() (default: 0.05:0)")
     parser.add_argument("--out", type=pathlib.Path, help="write the submission to this .h5 file")

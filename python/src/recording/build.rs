@@ -1,15 +1,18 @@
 //! Recordings from arrays and from parts of others, checked.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use betz::recording::{self as rust, Segment, SpikeForm, Spikes};
+use betz_formats::Report;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::Recording;
 use crate::arrays::{self, Numbers};
-use crate::error::OrRaise;
+use crate::error::{OrRaise, warn};
 use crate::keywords::RecordingKeywords;
+use crate::work;
 
 impl Recording {
     pub(super) fn of_matrix(
@@ -52,7 +55,7 @@ impl Recording {
     /// The recording with these segments, and no spikes outside them.
     pub(super) fn with_segments(&self, py: Python<'_>, segments: Vec<Segment>) -> PyResult<Self> {
         let inner = &self.inner;
-        let recording = py.detach(|| {
+        let recording = work::detach(py, || {
             let mut spikes = Spikes::default();
             for segment in &segments {
                 let inside = inner.spikes.range(segment.start, segment.stop);
@@ -78,8 +81,27 @@ impl Recording {
         Self::checked(py, recording)
     }
 
+    /// A recording that was read from `path`, with a warning per note of its reader.
+    pub(super) fn noted(
+        py: Python<'_>,
+        path: &Path,
+        (recording, report): (rust::Recording, Report),
+    ) -> PyResult<Self> {
+        for note in report.notes {
+            warn(py, format!("{}: {note}", path.display()))?;
+        }
+        if !report.other_series.is_empty() {
+            let others = report.other_series.join(", ");
+            let message = "not taken as behaviour (behavior=[NAME] does)";
+            warn(py, format!("{}: {message}: {others}", path.display()))?;
+        }
+        Ok(Self {
+            inner: Arc::new(recording),
+        })
+    }
+
     pub(super) fn checked(py: Python<'_>, recording: rust::Recording) -> PyResult<Self> {
-        py.detach(|| recording.check().map(|()| recording))
+        work::detach(py, || recording.check().map(|()| recording))
             .or_raise(py)
             .map(|recording| Self {
                 inner: Arc::new(recording),

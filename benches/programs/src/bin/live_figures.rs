@@ -10,11 +10,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use betz_base::{Error, ErrorKind, Result};
-use betz_interop::bus::{Estimate, Sink, Stream, open_sink};
-use betz_interop::rig::{Arrival, Block, Rig, host_ns};
 use betz_live::record::{Facts, start};
 use betz_live::{Pace, Part, Pipeline, Plan, Replay, Simulation, SimulationOptions};
 use betz_recording::OutputInfo;
+use betz_rigs::bus::{Estimate, Sink, Stream, open_sink};
+use betz_rigs::rig::{Arrival, Block, Rig, host_ns};
 use betz_runtime::model::{Decoder, DecoderParts};
 use betz_runtime::psc::{Filter, FilterBank};
 use rustix::time::{ClockId, clock_gettime};
@@ -129,7 +129,9 @@ fn chain(channels: usize, feature: &str, to: &Path) -> Result<(Chain, std::path:
             recorder.step(step);
             sink.give(&Estimate {
                 sequence: step.number,
-                sent: step.host_ns,
+                device: step.end.saturating_sub(1),
+                host_ns: step.host_ns,
+                sent: None,
                 status: step.status.bits(),
                 values: step.values,
             })

@@ -39,8 +39,9 @@ fn spec() -> NetworkSpec {
     let measure = match option("--measure").as_deref() {
         None | Some("pearson") => Measure::Pearson,
         Some("spearman") => Measure::Spearman,
+        Some("kendall") => Measure::Kendall,
         Some("covariance") => Measure::Covariance,
-        Some("distance") => Measure::Distance { hold: 1 },
+        Some("euclidean") => Measure::Euclidean { hold: 1 },
         Some("plv") => Measure::PhaseLocking,
         Some("partial") => Measure::Partial,
         Some(name) => Measure::Lagged {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use betz_base::{Error, Result};
-use betz_interop::{ReadOptions, nwb};
+use betz_formats::{ReadOptions, nwb};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -14,10 +14,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use betz_base::{Error, ErrorKind, Result};
-use betz_interop::rig::{Block, Samples, host_ns};
 use betz_live::Plan;
 use betz_live::record::{Facts, Recorder, RecorderCounts, start};
 use betz_recording::OutputInfo;
+use betz_rigs::rig::{Block, Samples, host_ns};
 use betz_runtime::model::{Decoder, DecoderParts};
 use betz_runtime::psc::{Filter, FilterBank};
 use rustix::time::{ClockId, clock_gettime};

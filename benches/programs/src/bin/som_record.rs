@@ -8,12 +8,12 @@
 use std::time::Instant;
 
 use betz_device::Device;
-use betz_sort::{Batch, BatchOptions, Grid, Lattice, Map, Samples};
+use betz_som::{Batch, BatchOptions, Grid, Lattice, Map, Samples};
 
 const SAMPLES: usize = 16_000;
 const DIMS: usize = 300;
 
-fn main() -> betz_sort::Result<()> {
+fn main() -> betz_base::Result<()> {
     let epochs = std::env::args().nth(1).map_or(100, |n| n.parse().unwrap());
     let values = values();
     let samples = Samples::new(&values, DIMS)?;
@@ -27,7 +27,7 @@ fn main() -> betz_sort::Result<()> {
         let mut batch = Batch::new(&map, samples, &BatchOptions::default(), &Device::cpu())?;
         (0..6)
             .map(|_| timed(|| batch.epoch()))
-            .collect::<betz_sort::Result<Vec<_>>>()
+            .collect::<betz_base::Result<Vec<_>>>()
     })?;
     seconds.sort_by(|a, b| a.1.total_cmp(&b.1));
     println!(
@@ -93,7 +93,7 @@ fn main() -> betz_sort::Result<()> {
     Ok(())
 }
 
-fn timed<T>(work: impl FnOnce() -> betz_sort::Result<T>) -> betz_sort::Result<(T, f64)> {
+fn timed<T>(work: impl FnOnce() -> betz_base::Result<T>) -> betz_base::Result<(T, f64)> {
     let started = Instant::now();
     let done = work()?;
     Ok((done, started.elapsed().as_secs_f64()))

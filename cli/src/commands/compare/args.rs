@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::bank::FilterOptions;
 use crate::commands::train::args::DecoderKind;
 use crate::common_args::{Common, Part};
 use crate::parse::positive_seconds;
@@ -21,13 +22,14 @@ pub(crate) struct Compare {
     /// Recording with behaviour (.npz, .nwb)
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
-    /// Decoder kinds to compare, separated by commas. The linear one is always among them
+    /// Decoder kinds to compare, separated by commas. The linear one is always among them. auto also
+    /// trains the blend, and scores it and its members on parts that come after their training
     #[arg(
         long,
         value_enum,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "linear,kalman,lift,experts,recurrent"
+        default_value = "linear,kalman,lift,experts,recurrent,auto"
     )]
     pub(crate) decoders: Vec<DecoderKind>,
     /// Number of cross-validation folds, 2 to 1000: over segments, or over contiguous blocks of a
@@ -39,8 +41,15 @@ pub(crate) struct Compare {
     pub(crate) step: Option<f64>,
     /// Filter bank of all kinds but the recurrent: auto (chosen by cross-validation with the linear
     /// decoder), single, slow, reach or wide
-    #[arg(long, value_name = "NAME", default_value = "auto")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        conflicts_with = "filters"
+    )]
     pub(crate) bank: String,
+    #[command(flatten)]
+    pub(crate) filter: FilterOptions,
     /// Delay of the outputs behind the behaviour, rounded to whole steps (negative: ahead)
     #[arg(
         long,

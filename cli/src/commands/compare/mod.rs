@@ -12,17 +12,19 @@ use betz::model::{Decoder, OutputScore};
 use betz::psc::FilterBank;
 use betz::recording::{Dataset, Recording};
 use betz::stream::{Session, SessionConfig};
-use betz::train::{Delay, Kind, KindOptions, KindScore, Training, TrainingOutcome};
-use betz::{Error, ErrorKind, Result};
+use betz::train::{Delay, Kind, KindOptions, KindScore, Training, TrainingOutcome, WindowScore};
+use betz::{Error, ErrorKind, Progress, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::bank::{self, FilterShape};
+use crate::commands::train::args::DecoderKind;
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind as FileKind};
 use crate::replay::replay;
 use crate::report::{self, Bar};
+use crate::step;
 use args::Compare;
 use progress::Share;
 
@@ -42,10 +44,14 @@ pub(super) struct ComparisonReport {
     ridge: f64,
     /// The linear kind first.
     kinds: Vec<KindRow>,
+    /// The blend and its members, scored on what comes after their training; absent where none was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blend: Option<BlendReport>,
     /// Kinds that could not be trained on this recording.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<FailedKind>,
-    /// The kind with the highest mean R²; linear if no other gains more than two standard errors.
+    /// The kind with the highest mean R²: of the blend and its members if there is one, else over folds, and then linear if
+    /// no other gains more than two standard errors.
     best: &'static str,
     device: String,
     total_seconds: f64,
@@ -66,8 +72,37 @@ pub(super) struct KindRow {
     seconds: f64,
     /// Multiply-adds of a step with the recording's mean number of spikes.
     multiply_adds: f64,
+    /// Mean R² in windows of the recording, in order of time.
+    over_time: Vec<WindowScore>,
     /// Median time of a step through the real-time session on this machine, in microseconds.
     step_us: f64,
+}
+
+#[derive(Serialize)]
+pub(super) struct BlendReport {
+    /// Number of parts that were held out.
+    parts: u32,
+    /// The members, the linear one first, then the blend.
+    rows: Vec<BlendRow>,
+    seconds: f64,
+    step_us: f64,
+}
+
+#[derive(Serialize)]
+pub(super) struct BlendRow {
+    decoder: &'static str,
+    configuration: String,
+    /// Mean over outputs.
+    r2: f64,
+    /// Gain in R² on the linear decoder: its mean over the parts, and the standard error of that mean.
+    gain: f64,
+    gain_error: f64,
+    /// Weight in the blend; absent for the blend itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<f64>,
+    outputs: Vec<OutputScore>,
+    /// Mean R² in windows of the held-out steps, in order of time.
+    over_time: Vec<WindowScore>,
 }
 
 #[derive(Serialize)]
@@ -99,7 +134,13 @@ pub(crate) fn run(args: &Compare) -> Result<()> {
 }
 
 fn dataset(args: &Compare, recording: Recording) -> Result<Dataset> {
-    let step = args.step.unwrap_or_else(|| data::default_step(&recording));
+    let step = match args.step {
+        Some(step) => step,
+        None => step::choose(&recording, &args.part, args.folds, |step| {
+            named_bank(args, step)
+        })
+        .map_err(|e| e.at(args.recording.display()))?,
+    };
     let dataset = data::dataset(recording, step, &args.part);
     let dataset = dataset.map_err(|e| e.at(args.recording.display()))?;
     if dataset.outputs.is_empty() {
@@ -115,6 +156,12 @@ fn dataset(args: &Compare, recording: Recording) -> Result<Dataset> {
 fn kinds(args: &Compare) -> Result<Vec<Kind>> {
     let mut kinds = vec![Kind::Linear];
     for decoder in &args.decoders {
+        if *decoder == DecoderKind::Auto {
+            if !kinds.contains(&Kind::Blend) {
+                kinds.push(Kind::Blend);
+            }
+            continue;
+        }
         let Some(kind) = decoder.kind() else {
             let name = decoder.to_possible_value();
             return Err(Error::argument(format!(
@@ -129,13 +176,19 @@ fn kinds(args: &Compare) -> Result<Vec<Kind>> {
     Ok(kinds)
 }
 
+/// The bank that the options name, which sessions run; `None` where cross-validation chooses it.
+fn named_bank(args: &Compare, step_seconds: f64) -> Result<Option<FilterBank>> {
+    let bank = args.filter.chosen(&args.bank, args.folds, step_seconds)?;
+    let expected = "a filter that sessions run, because a step of every decoder is timed";
+    bank.as_ref()
+        .map_or(Ok(()), |bank| bank::refuse_ahead(bank, expected))?;
+    Ok(bank)
+}
+
 /// The training of the linear kind.
 fn linear_training(args: &Compare, step_seconds: f64) -> Result<Training> {
     Ok(Training {
-        bank: match args.bank.as_str() {
-            "auto" => None,
-            name => Some(bank::named(name, &[], "auto or ")?),
-        },
+        bank: named_bank(args, step_seconds)?,
         delay: Delay::Steps(bank::delay_steps(&args.delay, step_seconds)?),
         folds: args.folds as usize,
         ..Training::default()
@@ -161,12 +214,30 @@ fn compare(
     let record = linear.decoder.training();
     // All others stand behind the linear decoder's bank. They choose the ridge again, as `betz train` does.
     let behind = Training {
-        bank: Some(FilterBank::new(linear.decoder.bank().filters().to_vec())?),
+        bank: Some(linear.decoder.bank().clone()),
         ..training
     };
     let mut rows = Vec::new();
     let mut failed = Vec::new();
+    let mut blend = None;
     for (k, &kind) in kinds.iter().enumerate().skip(1) {
+        if kind == Kind::Blend {
+            let bar = share(k, kind);
+            match blended(
+                args,
+                &linear_training(args, dataset.step_seconds)?,
+                (dataset, device),
+                &bar,
+            ) {
+                Ok(made) => blend = Some(made),
+                Err(e) if e.kind() == ErrorKind::Interrupted => return Err(e),
+                Err(e) => failed.push(FailedKind {
+                    decoder: kind.name(),
+                    reason: e.message().to_owned(),
+                }),
+            }
+            continue;
+        }
         let training = Training {
             kinds: KindOptions {
                 seed: args.seed,
@@ -206,11 +277,48 @@ fn compare(
         step_seconds: dataset.step_seconds,
         filters: bank::shapes(linear.decoder.bank()),
         ridge: record.ridge,
-        best: best(&rows),
+        best: best(&rows, blend.as_ref()),
         kinds: rows,
+        blend,
         failed,
         device: linear.ran.device.clone(),
         total_seconds: report::total_seconds(),
+    })
+}
+
+/// Trains the blend, and reports on it and its members.
+fn blended(
+    args: &Compare,
+    training: &Training,
+    (dataset, device): (&Dataset, &Device),
+    progress: &dyn Progress,
+) -> Result<BlendReport> {
+    let training = Training {
+        kinds: KindOptions {
+            seed: args.seed,
+            epochs: args.epochs,
+            ..KindOptions::auto()
+        },
+        ..training.clone()
+    };
+    let started = Instant::now();
+    let outcome = training.run(dataset, device, progress)?;
+    let scores = outcome.comparison.into_iter().flat_map(|c| c.kinds);
+    let row = |score: KindScore| BlendRow {
+        decoder: score.kind.name(),
+        configuration: score.configuration,
+        r2: score.r2,
+        gain: score.gain,
+        gain_error: score.gain_error,
+        weight: score.weight,
+        outputs: score.scores,
+        over_time: score.over_time,
+    };
+    Ok(BlendReport {
+        parts: outcome.decoder.training().folds,
+        rows: scores.map(row).collect(),
+        seconds: started.elapsed().as_secs_f64(),
+        step_us: step_us(&outcome.decoder, dataset)?,
     })
 }
 
@@ -233,6 +341,7 @@ fn row(
         gain_error,
         scores,
         multiply_adds,
+        over_time,
         ..
     } = score.clone();
     Ok(Some(KindRow {
@@ -244,6 +353,7 @@ fn row(
         outputs: scores,
         seconds,
         multiply_adds,
+        over_time,
         step_us: step_us(decoder, dataset)?,
     }))
 }
@@ -265,6 +375,7 @@ fn linear_row(linear: &TrainingOutcome, seconds: f64, dataset: &Dataset) -> Resu
         gain_error: 0.0,
         seconds,
         multiply_adds: f64::NAN,
+        over_time: Vec::new(),
         step_us: step_us(&linear.decoder, dataset)?,
         outputs,
     })
@@ -289,8 +400,13 @@ fn step_us(model: &Decoder, dataset: &Dataset) -> Result<f64> {
     Ok(session.stats().latency.p50_us)
 }
 
-/// The kind with the highest mean R²; linear unless it gains more than two standard errors.
-fn best(rows: &[KindRow]) -> &'static str {
+/// The kind with the highest mean R²: on what comes after training if a blend was trained, else over folds, and then linear
+/// unless it gains more than two standard errors.
+fn best(rows: &[KindRow], blend: Option<&BlendReport>) -> &'static str {
+    let forward = blend.into_iter().flat_map(|blend| &blend.rows);
+    if let Some(best) = forward.reduce(|a, b| if b.r2 > a.r2 { b } else { a }) {
+        return best.decoder;
+    }
     let best = rows.iter().reduce(|a, b| if b.r2 > a.r2 { b } else { a });
     match best {
         Some(row) if row.gain > 2.0 * row.gain_error => row.decoder,

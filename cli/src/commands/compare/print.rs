@@ -3,9 +3,76 @@
 use betz::Result;
 use betz::train::Kind;
 
-use super::ComparisonReport;
+use super::{BlendReport, ComparisonReport, WindowScore};
 use crate::bank;
 use crate::report::{self, Outcome, Table, count};
+
+/// The blend and its members.
+fn blend_table(blend: &BlendReport, step_seconds: f64) -> Result<()> {
+    report::line(&format!(
+        "on {} parts that come after the training of each decoder, or are held out of its trials:",
+        blend.parts
+    ))?;
+    let mut table = Table::new(&["decoder", "R²", "gain", "weight", "configuration"]);
+    for row in &blend.rows {
+        table.row([
+            row.decoder.to_owned(),
+            format!("{:.4}", row.r2),
+            match row.decoder == Kind::Linear.name() {
+                true => String::new(),
+                false => format!("{:+.4} ± {:.4}", row.gain, row.gain_error),
+            },
+            (row.weight).map_or_else(String::new, |weight| format!("{weight:.2}")),
+            row.configuration.clone(),
+        ]);
+    }
+    table.print()?;
+    over_time_table(blend, step_seconds)?;
+    report::line(&format!(
+        "the blend takes {:.2} µs per step; trained in {:.2} s",
+        blend.step_us, blend.seconds
+    ))
+}
+
+/// Columns of R² over time.
+const COLUMNS: usize = 4;
+
+/// R² of the blend and its members in four spans of what was held out.
+fn over_time_table(blend: &BlendReport, step_seconds: f64) -> Result<()> {
+    let Some(first) = blend
+        .rows
+        .first()
+        .filter(|row| row.over_time.len() >= COLUMNS)
+    else {
+        return Ok(());
+    };
+    let each = first.over_time.len().div_ceil(COLUMNS);
+    let span = |windows: &[WindowScore]| {
+        let ends = [
+            windows.first().map(|w| w.first_step),
+            windows.last().map(|w| w.stop_step),
+        ];
+        let [start, stop] = ends.map(|step| step.unwrap_or(0) as f64 * step_seconds);
+        format!("{start:.0} to {stop:.0} s")
+    };
+    let mut header = vec!["R² over time".to_owned()];
+    header.extend(first.over_time.chunks(each).map(span));
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut table = Table::new(&header);
+    for row in &blend.rows {
+        let mean = |windows: &[WindowScore]| {
+            let sum: f64 = windows.iter().map(|window| window.r2).sum();
+            format!("{:.3}", sum / windows.len() as f64)
+        };
+        let cells = std::iter::once(row.decoder.to_owned());
+        table.row(
+            cells
+                .chain(row.over_time.chunks(each).map(mean))
+                .collect::<Vec<_>>(),
+        );
+    }
+    table.print()
+}
 
 impl Outcome for ComparisonReport {
     fn print(&self) -> Result<()> {
@@ -38,6 +105,9 @@ impl Outcome for ComparisonReport {
             table.row(cells);
         }
         table.print()?;
+        if let Some(blend) = &self.blend {
+            blend_table(blend, self.step_seconds)?;
+        }
         for failed in &self.failed {
             report::line(&format!(
                 "{}: not trained: {}",

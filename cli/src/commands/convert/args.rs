@@ -4,23 +4,29 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::common_args::{Behaviors, Common, chunk_memory};
+use crate::common_args::{Behaviors, Common, SubjectArgs, chunk_memory};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz convert reach.npz reach.nwb --start 2020-10-19T13:00:00-05:00 --subject J --species \"Macaca mulatta\"\n  betz convert session.nwb session.npz\n  betz convert session.nwb decoded.nwb --decode reach.betz"
+    after_help = "Examples:\n  betz convert reach.npz reach.nwb --start 2020-10-19T13:00:00-05:00 --subject J --species \"Macaca mulatta\"\n  betz convert session.nwb session.npz\n  betz convert session.nwb decoded.nwb --decode reach.betz\n  betz convert run_g0_t0.imec0.ap.bin run.nwb --start 2020-10-19T13:00:00-05:00"
 )]
 pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) behavior: Behaviors,
-    /// Recording to read (.npz, .nwb)
+    /// Recording to read (.npz, .nwb), or voltage of SpikeGLX or Open Ephys: a file or its folder
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
     /// Recording to write (.npz, .nwb)
     #[arg(value_name = "OUT")]
     pub(crate) out: PathBuf,
+    /// Stream of voltage to convert, as `betz info IN` lists them; repeat for several [default: all]
+    #[arg(long = "stream", value_name = "NAME")]
+    pub(crate) streams: Vec<String>,
+    /// Read the whole rows of a file of voltage that ends within a row
+    #[arg(long)]
+    pub(crate) truncate: bool,
     /// Start of the session with its time zone, such as 2020-10-19T13:00:00-05:00 [default: taken
     /// from IN; an error if IN has none]
     #[arg(long, value_name = "TIME")]
@@ -31,18 +37,8 @@ pub(crate) struct Convert {
     /// Description of the session [default: taken from IN]
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// Identifier of the subject [default: taken from IN, else unknown]
-    #[arg(long, value_name = "ID")]
-    pub(crate) subject: Option<String>,
-    /// Species of the subject in Latin, such as "Macaca mulatta"
-    #[arg(long, value_name = "NAME")]
-    pub(crate) species: Option<String>,
-    /// Sex of the subject: M, F, O (other) or U (unknown)
-    #[arg(long, value_parser = ["M", "F", "O", "U"])]
-    pub(crate) sex: Option<String>,
-    /// Age of the subject as an ISO 8601 duration such as P8Y, or a range such as P8Y/P9Y
-    #[arg(long, value_name = "DURATION")]
-    pub(crate) age: Option<String>,
+    #[command(flatten)]
+    pub(crate) subject: SubjectArgs,
     /// Creation time of the NWB file [default: $SOURCE_DATE_EPOCH, else now]. Equal times and
     /// recordings give equal bytes
     #[arg(long, value_name = "TIME")]

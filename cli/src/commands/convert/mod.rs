@@ -1,13 +1,14 @@
 //! `betz convert`: a recording in another format.
 
 pub(crate) mod args;
+mod voltage;
 
 use std::path::Path;
 
 use betz::model::Decoder;
 use betz::recording::{Recording, Stretches};
 use betz::{Error, Result, input_form};
-use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
+use betz_formats::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
 use serde::Serialize;
 
 use crate::common_args::Part;
@@ -34,6 +35,10 @@ struct ConversionReport {
 
 pub(crate) fn run(args: &Convert) -> Result<()> {
     let nwb = to_nwb(&args.out)?;
+    if nwb && let Some(recording) = voltage::of(&args.input)? {
+        return voltage::run(args, &recording);
+    }
+    voltage::refuse_options(args)?;
     let mut files = Files::new(&args.common)
         .reads("IN", &args.input)
         .may_read("--decode", args.decode.as_deref());
@@ -73,10 +78,10 @@ fn only_of_nwb(args: &Convert) -> Result<()> {
         ("--start", args.start.is_some()),
         ("--identifier", args.identifier.is_some()),
         ("--description", args.description.is_some()),
-        ("--subject", args.subject.is_some()),
-        ("--species", args.species.is_some()),
-        ("--sex", args.sex.is_some()),
-        ("--age", args.age.is_some()),
+        ("--subject", args.subject.id.is_some()),
+        ("--species", args.subject.species.is_some()),
+        ("--sex", args.subject.sex.is_some()),
+        ("--age", args.subject.age.is_some()),
         ("--created", args.created.is_some()),
         ("--decode", args.decode.is_some()),
         ("--memory", args.memory.is_some()),
@@ -92,7 +97,8 @@ fn only_of_nwb(args: &Convert) -> Result<()> {
 
 fn whole(args: &Convert) -> Result<()> {
     let (recording, read) = data::read_recording_with_report(&args.input, &args.behavior)?;
-    let session = session(args, recording.meta.as_deref(), read.origin_seconds)?;
+    let said = decoded::said(&args.input, recording.meta.as_deref(), read.origin_seconds)?;
+    let session = session(args, said)?;
     let mut options = options(args, session)?;
     if let Some(path) = &args.decode {
         options.decoded = Some(decode(args, path, &recording)?);
@@ -104,7 +110,7 @@ fn whole(args: &Convert) -> Result<()> {
 }
 
 fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
-    if betz_interop::is_hdf5(&args.input) {
+    if betz_formats::is_hdf5(&args.input) {
         return Err(Error::argument(format!(
             "--memory: expected a recording that is read in chunks (.npz), got {}",
             args.input.display()
@@ -112,7 +118,8 @@ fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
     }
     args.behavior.none_in_stretches()?;
     let mut stretches = Stretches::open(&args.input)?;
-    let session = session(args, stretches.outline().meta.as_deref(), 0.0)?;
+    let said = decoded::said(&args.input, stretches.outline().meta.as_deref(), 0.0)?;
+    let session = session(args, said)?;
     let mut options = options(args, session)?;
     options.memory = memory;
     let at = |e: Error| e.at(args.input.display());
@@ -120,9 +127,8 @@ fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
     told(args, stretches.outline(), "nwb", None)
 }
 
-/// The session that IN describes, with the changes of the command line.
-fn session(args: &Convert, meta: Option<&str>, origin_seconds: f64) -> Result<Session> {
-    let said = decoded::said(&args.input, meta, origin_seconds)?;
+/// The session that IN describes, if it does, with the changes of the command line.
+fn session(args: &Convert, said: Option<Session>) -> Result<Session> {
     let start = |text: &str| Moment::parse(text).map_err(|e| e.at("--start"));
     let mut session = match (&args.start, said) {
         (None, Some(said)) => said,
@@ -141,18 +147,10 @@ fn session(args: &Convert, meta: Option<&str>, origin_seconds: f64) -> Result<Se
     };
     // Another file has another name.
     session.identifier = args.identifier.clone().unwrap_or_default();
-    let subject = &mut session.subject;
-    for (given, field) in [
-        (&args.description, &mut session.description),
-        (&args.subject, &mut subject.id),
-        (&args.species, &mut subject.species),
-        (&args.sex, &mut subject.sex),
-        (&args.age, &mut subject.age),
-    ] {
-        if let Some(given) = given {
-            field.clone_from(given);
-        }
+    if let Some(description) = &args.description {
+        session.description.clone_from(description);
     }
+    args.subject.set(&mut session.subject);
     Ok(session)
 }
 

@@ -6,10 +6,11 @@ mod network;
 mod print;
 
 use betz::device::Device;
-use betz::model::Decoder;
+use betz::model::{Decoder, blanking_warning};
 use betz::recording::Recording;
 use betz::train::score::score_estimates_on;
 use betz::{Error, ErrorKind, Result};
+use std::borrow::Cow;
 
 use crate::data;
 use crate::decoded::{self, Outputs};
@@ -26,6 +27,7 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
         .reads("MODEL", &args.model)
         .reads("RECORDING", &args.recording)
         .writes("--out", out, decoded::kind(out)?)?;
+    #[cfg(feature = "rig")]
     decoded::check(Some(out), &args.recording)?;
     if is_network(args) {
         return decode_network(args);
@@ -61,6 +63,11 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
         segments: true,
     };
     outputs.write((&model).into(), &decoded.dataset, &decoded.estimates)?;
+    let mut warnings = Vec::new();
+    if phases == 1 {
+        warnings.extend(blanking_warning(&model, &decoded.dataset));
+    }
+    warnings.iter().for_each(|w| eprintln!("warning: {w}"));
     let scored = with_behavior
         .map(|recording| {
             scores(
@@ -73,15 +80,20 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
         })
         .transpose()?
         .flatten();
+    let outputs = scored.map(|(outputs, about)| {
+        warnings.extend(about);
+        outputs
+    });
     let steps_in_segments = decoded.dataset.steps_in_segments();
     let report = DecodingReport {
         out: out.display().to_string(),
-        outputs: scored,
+        outputs,
         output_names: model.outputs().iter().map(|o| o.name.clone()).collect(),
         steps: steps_in_segments,
         segments: decoded.dataset.segments.len(),
         steps_not_decoded: steps.saturating_sub(steps_in_segments),
         rates_hz: rates,
+        warnings,
         device: decoded.device,
         total_seconds: report::total_seconds(),
     };
@@ -105,7 +117,7 @@ fn decode_network(args: &Decode) -> Result<()> {
     )))
 }
 
-/// Scores of the steps with behaviour, or of the ticks if a step has several; `None`, with the reason on standard error, if
+/// Scores of the steps with behaviour, or of the ticks if a step has several, and warnings about them; `None`, with the reason on standard error, if
 /// the behaviour is not the model's.
 fn scores(
     (args, phases): (&Decode, usize),
@@ -113,10 +125,10 @@ fn scores(
     model: &Decoder,
     recording: Recording,
     estimates: &[f32],
-) -> Result<Option<BehaviorScores>> {
+) -> Result<Option<(BehaviorScores, Vec<String>)>> {
     let at = |e: Error| e.at(args.recording.display());
     let tick = model.step_seconds() / phases as f64;
-    let dataset = data::aligned(recording, tick, &args.part)
+    let dataset = data::aligned(Cow::Owned(recording), tick, &args.part)
         .and_then(|(dataset, _)| dataset.with_outputs(model.outputs()));
     let dataset = match dataset {
         Ok(dataset) => dataset,
@@ -133,9 +145,9 @@ fn scores(
         1 => report::warn_of_scores(model, &dataset)?,
         _ => Vec::new(),
     };
-    Ok(Some(BehaviorScores {
+    let scores = BehaviorScores {
         outputs: scores.outputs,
         steps: dataset.steps_in_segments(),
-        warnings,
-    }))
+    };
+    Ok(Some((scores, warnings)))
 }

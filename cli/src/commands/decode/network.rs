@@ -5,6 +5,7 @@ use betz::recording::{Dataset, OutputInfo, Recording};
 use betz::train::score::score_estimates_on;
 use betz::{Error, Result};
 use betz_graph::{Network, Options};
+use std::borrow::Cow;
 
 use super::args::Decode;
 use super::print::{BehaviorScores, DecodingReport};
@@ -110,8 +111,8 @@ fn truth(
     step: f64,
     outputs: usize,
 ) -> Result<Option<Dataset>> {
-    let (dataset, _) =
-        data::aligned(recording, step, &args.part).map_err(|e| e.at(args.recording.display()))?;
+    let (dataset, _) = data::aligned(Cow::Owned(recording), step, &args.part)
+        .map_err(|e| e.at(args.recording.display()))?;
     if dataset.outputs.len() == outputs {
         return Ok(Some(dataset));
     }

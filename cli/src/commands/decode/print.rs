@@ -22,6 +22,8 @@ pub(super) struct DecodingReport {
     /// Rates of channels here and where the model was trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rates_hz: Option<Rates>,
+    /// Warnings about what was decoded, and about the scores.
+    pub(super) warnings: Vec<String>,
     pub(super) device: String,
     pub(super) total_seconds: f64,
 }
@@ -32,8 +34,6 @@ pub(super) struct BehaviorScores {
     /// Steps with behaviour: those that were scored.
     #[serde(rename = "scored_steps")]
     pub(super) steps: usize,
-    /// Warnings about the scores.
-    pub(super) warnings: Vec<String>,
 }
 
 impl Outcome for DecodingReport {

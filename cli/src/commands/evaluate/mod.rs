@@ -7,7 +7,7 @@ mod picture;
 mod posterior;
 
 use betz::device::Device;
-use betz::model::{self, Decoder};
+use betz::model::{self, Decoder, blanking_warning};
 use betz::recording::{AlignReport, Dataset};
 use betz::train::ClassScores;
 use betz::train::score::{PlaceError, place_error, score_estimates_on, while_moving};
@@ -113,6 +113,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;
+    #[cfg(feature = "rig")]
     decoded_file::check(out, &args.recording)?;
     if let Some(memory) = args.memory {
         if let Some(path) = out.filter(|path| !decoded_file::is_table(path)) {
@@ -132,6 +133,10 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let classes = classes::scores(&model, &dataset, args.labels.as_deref())?;
     let mut warnings = report::warn_of_scores(&model, &dataset)?;
+    if let Some(warning) = blanking_warning(&model, &dataset) {
+        eprintln!("warning: {warning}");
+        warnings.push(warning);
+    }
     if let Some(warning) = classes.as_ref().and_then(ClassScores::event_warning) {
         eprintln!("warning: {warning}");
         warnings.push(warning);

@@ -19,6 +19,7 @@ pub(crate) struct Info {
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) weights: Option<PathBuf>,
     /// Draw a recording's raster, rates, gaps and tuning (.svg, .png or .pdf)
+    #[cfg(feature = "lab")]
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) picture: Option<PathBuf>,
     /// Time training on this machine for a few seconds, and store the costs that --device auto uses

@@ -2,15 +2,24 @@
 
 use std::path::Path;
 
-use betz::model::{Decoder, OutputScore};
+use betz::model::{Decoder, Head, OutputScore};
 use betz::recording::SpikeForm;
 use betz::{Error, Result};
+#[cfg(feature = "rig")]
+use betz_formats::voltage::VoltageRecording;
 use serde::Serialize;
 
 use super::args::Info;
+#[cfg(feature = "lab")]
 use super::picture as recording_picture;
+#[cfg(feature = "rig")]
+use super::voltage::{self, StreamFacts};
 use crate::bank::{self, FilterShape};
-use crate::commands::{mine, network, sort, sums};
+#[cfg(feature = "rig")]
+use crate::commands::sort;
+#[cfg(feature = "lab")]
+use crate::commands::{mine, network};
+use crate::commands::{sums, train};
 use crate::data;
 use crate::files::{Files, Kind, first_bytes};
 use crate::report::{self, Outcome, Table, count, number};
@@ -19,6 +28,10 @@ use betz::input_form;
 #[derive(Serialize)]
 struct ModelFacts {
     kind: &'static str,
+    decoder: &'static str,
+    /// Members of a blend; absent for other kinds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<MemberFacts>,
     file: String,
     bytes: u64,
     betz_version: String,
@@ -40,6 +53,30 @@ struct ModelFacts {
     of_signal: bool,
     folds: u32,
     scores: Vec<OutputScore>,
+}
+
+#[derive(Serialize)]
+struct MemberFacts {
+    decoder: &'static str,
+    weight: f64,
+    filters: Vec<FilterShape>,
+}
+
+/// The members of a blend; none of another kind.
+fn members(model: &Decoder) -> Vec<MemberFacts> {
+    let Head::ModelBlend(blend) = model.head() else {
+        return Vec::new();
+    };
+    let others = blend.members.iter();
+    let others = others.map(|m| (m.decoder.kind(), m.weight, m.decoder.bank()));
+    std::iter::once((blend.own.name(), blend.weight, model.bank()))
+        .chain(others)
+        .map(|(decoder, weight, bank)| MemberFacts {
+            decoder,
+            weight,
+            filters: bank::shapes(bank),
+        })
+        .collect()
 }
 
 #[derive(Serialize)]
@@ -67,6 +104,10 @@ struct RecordingFacts {
     behavior_samples: usize,
     outputs: Vec<Output>,
     meta: Option<String>,
+    /// Voltage beside the units, in an NWB file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg(feature = "rig")]
+    streams: Vec<StreamFacts>,
     #[serde(skip)]
     entries: String,
 }
@@ -76,11 +117,27 @@ struct RecordingFacts {
 enum Content {
     Model,
     Sums,
+    #[cfg(feature = "lab")]
     NetworkShard,
+    #[cfg(feature = "lab")]
     CountShard,
+    #[cfg(feature = "rig")]
     Sorter,
+    #[cfg(feature = "lab")]
     Network,
     Recording,
+    #[cfg(feature = "rig")]
+    Voltage,
+}
+
+/// True for the samples or the header of SpikeGLX or Open Ephys.
+#[cfg(feature = "rig")]
+fn has_voltage_header(path: &Path) -> bool {
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("meta" | "oebin") => true,
+        Some("bin") => path.with_extension("meta").is_file(),
+        _ => false,
+    }
 }
 
 /// Most outputs that the table of a recording lists.
@@ -89,29 +146,50 @@ const MOST_LISTED: usize = 30;
 impl Content {
     fn of(path: &Path) -> Result<Self> {
         if path.is_dir() {
-            return match network::is_network(path) {
-                true => Ok(Self::Network),
-                false => Err(Error::argument(format!(
-                    "{}: expected a file, or the folder of a network (.zarr), got another folder",
-                    path.display()
-                ))),
-            };
+            #[cfg(feature = "lab")]
+            if network::is_network(path) {
+                return Ok(Self::Network);
+            }
+            #[cfg(feature = "rig")]
+            if VoltageRecording::read(path)?.is_some() {
+                return Ok(Self::Voltage);
+            }
+            return Err(Error::argument(format!(
+                "{}: expected a file, or the folder of a network (.zarr) or of voltage (SpikeGLX, Open Ephys), got another folder",
+                path.display()
+            )));
         }
         Ok(match first_bytes(path)? {
             start if start == *b"BETZMODL" => Self::Model,
             betz::train::sums::MAGIC => Self::Sums,
+            #[cfg(feature = "lab")]
             betz::network::file::PART_MAGIC => Self::NetworkShard,
+            #[cfg(feature = "lab")]
             betz::episode::count::PART_MAGIC => Self::CountShard,
+            #[cfg(feature = "rig")]
             start if start == *b"BETZSORT" => Self::Sorter,
+            #[cfg(feature = "lab")]
             start if start.starts_with(b"PK") && network::is_network(path) => Self::Network,
-            start if start.starts_with(b"PK") || betz_interop::is_hdf5(path) => Self::Recording,
+            start if start.starts_with(b"PK") => Self::Recording,
+            #[cfg(not(feature = "rig"))]
+            _ if betz_formats::is_hdf5(path) => Self::Recording,
+            #[cfg(feature = "rig")]
+            _ if betz_formats::is_hdf5(path) => match betz_formats::nwb::has_units(path)? {
+                true => Self::Recording,
+                false => match VoltageRecording::read(path)? {
+                    Some(recording) if !recording.streams.is_empty() => Self::Voltage,
+                    _ => Self::Recording,
+                },
+            },
+            #[cfg(feature = "rig")]
+            _ if has_voltage_header(path) => Self::Voltage,
             start => {
                 let got = match std::fs::metadata(path) {
                     Ok(file) if file.len() == 0 => "an empty file".to_owned(),
                     _ => format!("a file that begins with \"{}\"", start.escape_ascii()),
                 };
                 return Err(Error::argument(format!(
-                    "{}: expected a model, sums, a sorter, a recording (.npz, .nwb) or a network (.npz), got {got}",
+                    "{}: expected a model, sums, a sorter, a recording (.npz, .nwb), a network (.npz) or voltage with a header (SpikeGLX, Open Ephys), got {got}",
                     path.display()
                 )));
             }
@@ -122,10 +200,15 @@ impl Content {
         match self {
             Self::Model => "a model",
             Self::Sums => "sums",
+            #[cfg(feature = "lab")]
             Self::NetworkShard | Self::CountShard => "a shard",
+            #[cfg(feature = "rig")]
             Self::Sorter => "a sorter",
+            #[cfg(feature = "lab")]
             Self::Network => "a network",
             Self::Recording => "a recording",
+            #[cfg(feature = "rig")]
+            Self::Voltage => "voltage",
         }
     }
 
@@ -137,10 +220,13 @@ impl Content {
                 "--weights: expected a model, got {got}"
             )));
         }
+        #[cfg(feature = "lab")]
         if args.picture.is_some() && self != Self::Recording {
             let hint = match self {
                 Self::Model => " (betz evaluate --picture draws what it decodes)",
+                #[cfg(feature = "rig")]
                 Self::Sorter => " (betz sort show --picture draws it)",
+                #[cfg(feature = "lab")]
                 Self::Network => " (betz network graph --picture draws it)",
                 _ => "",
             };
@@ -156,6 +242,7 @@ impl Content {
 pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
     let mut files = Files::new(&args.common).reads("FILE", path);
     files.may_write("--weights", args.weights.as_deref(), Kind::Weights)?;
+    #[cfg(feature = "lab")]
     files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
     let content = Content::of(path)?;
     content.check(args)?;
@@ -163,11 +250,17 @@ pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
     match content {
         Content::Model => model(args, path, bytes),
         Content::Sums => sums::inside(path, bytes, json),
+        #[cfg(feature = "lab")]
         Content::NetworkShard => network::part_inside(path, json),
+        #[cfg(feature = "lab")]
         Content::CountShard => mine::describe_part(path, json),
+        #[cfg(feature = "rig")]
         Content::Sorter => sort::inside(path, json),
+        #[cfg(feature = "lab")]
         Content::Network => network::inside(path, bytes, json),
         Content::Recording => recording(args, path, bytes),
+        #[cfg(feature = "rig")]
+        Content::Voltage => voltage::run(path, json),
     }
 }
 
@@ -179,6 +272,8 @@ fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
     let record = model.training();
     let facts = ModelFacts {
         kind: "model",
+        decoder: model.kind(),
+        members: members(&model),
         file: path.display().to_string(),
         bytes,
         betz_version: record.betz_version.clone(),
@@ -206,17 +301,28 @@ fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
 impl Outcome for ModelFacts {
     fn print(&self) -> Result<()> {
         report::line(&format!(
-            "{}: a decoder of {} ({} masked) into {}, {} bytes",
+            "{}: a {} decoder of {} ({} masked) into {}, {} bytes",
             self.file,
+            self.decoder,
             count(self.channels as u128, "channel"),
             self.masked_channels,
             count(self.outputs.len() as u128, "output"),
             self.bytes
         ))?;
-        report::line(&format!(
-            "bank (tau s:order): {}",
-            bank::text(&self.filters)
-        ))?;
+        for member in &self.members {
+            report::line(&format!(
+                "member: {:.2} {}, bank (tau s:order): {}",
+                member.weight,
+                member.decoder,
+                bank::text(&member.filters)
+            ))?;
+        }
+        if self.members.is_empty() {
+            report::line(&format!(
+                "bank (tau s:order): {}",
+                bank::text(&self.filters)
+            ))?;
+        }
         report::line(&format!(
             "step {} s, delay {} s, ridge {:.4e}, low-pass {}",
             number(self.step_seconds),
@@ -241,7 +347,7 @@ impl Outcome for ModelFacts {
         if self.scores.is_empty() {
             return report::line("no cross-validated scores");
         }
-        report::line(&format!("scores by {}-fold cross-validation:", self.folds))?;
+        report::line(&train::print::scored_on(self.decoder, self.folds))?;
         report::score_table(&self.scores)
     }
 }
@@ -251,9 +357,12 @@ fn write_weights(model: &Decoder, from: &Path, to: &Path) -> Result<()> {
     use betz::recording::arrays::{Array, write};
     let shape = [model.channels(), model.bank().len(), model.latents()];
     let named = [model.outputs().len()];
+    // A sampled filter has neither; the model's file has its samples.
     let filters = model.bank().filters();
-    let tau: Vec<f64> = filters.iter().map(|f| f.tau_seconds).collect();
-    let order: Vec<i64> = filters.iter().map(|f| i64::from(f.order)).collect();
+    let mut tau: Vec<f64> = filters.iter().map(|f| f.tau_seconds).collect();
+    let mut order: Vec<i64> = filters.iter().map(|f| i64::from(f.order)).collect();
+    tau.resize(model.bank().len(), f64::NAN);
+    order.resize(model.bank().len(), -1);
     let used: Vec<i64> = model.channel_mask().iter().map(|&u| i64::from(u)).collect();
     let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
     let units: Vec<String> = model.outputs().iter().map(|o| o.unit.clone()).collect();
@@ -292,6 +401,7 @@ fn outputs(infos: &[betz::recording::OutputInfo]) -> Vec<Output> {
 
 fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
     let recording = data::open_recording(path)?;
+    #[cfg(feature = "lab")]
     if let Some(to) = &args.picture {
         let data = match &recording.behavior {
             Some(_) => Some(recording.align(data::default_step(&recording))?),
@@ -334,6 +444,8 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         behavior_samples: recording.behavior.as_ref().map_or(0, |b| b.samples()),
         outputs: (recording.behavior.as_ref()).map_or_else(Vec::new, |b| outputs(&b.outputs)),
         meta: recording.meta.clone(),
+        #[cfg(feature = "rig")]
+        streams: voltage::beside_units(path)?,
         entries: data::entries(&recording),
     };
     report::tell(&facts, args.common.json)
@@ -385,6 +497,10 @@ impl Outcome for RecordingFacts {
                     count(more as u128 + 1, "more output")
                 ))?;
             }
+        }
+        #[cfg(feature = "rig")]
+        if !self.streams.is_empty() {
+            voltage::print_table(&self.streams)?;
         }
         match &self.meta {
             Some(meta) => report::line(&format!("meta: {meta}")),

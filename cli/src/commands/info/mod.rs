@@ -2,7 +2,10 @@
 
 pub(crate) mod args;
 mod inside;
+#[cfg(feature = "lab")]
 mod picture;
+#[cfg(feature = "rig")]
+mod voltage;
 
 use std::sync::Arc;
 

@@ -12,6 +12,7 @@ use betz::explore::{
 use betz::recording::{Recording, SpikeForm};
 use betz::{Error, Result};
 use serde::Serialize;
+use std::borrow::Cow;
 
 use crate::data;
 use crate::files::{Files, Kind};
@@ -153,7 +154,7 @@ fn tuned(args: &Look, recording: &Recording, channels: &[usize]) -> Result<Optio
     let variable = request::variable(text, &behavior.outputs)?;
     let step = data::default_step(recording);
     let (dataset, _) = data::aligned(
-        recording.clone(),
+        Cow::Borrowed(recording),
         step,
         &crate::common_args::Part::default(),
     )?;

@@ -12,7 +12,7 @@ use betz::network::{NetworkSpec, Plan, Signal, Threshold, Window};
 use betz::psc::{Filter, FilterBank, LowPass};
 use betz::recording::Dataset;
 use betz::simulate::population::{self, PopulationConfig};
-use betz::sort::{Batch, BatchOptions, Grid, Lattice, Map, Samples};
+use betz::som::{Batch, BatchOptions, Grid, Lattice, Map, Samples};
 use betz::train::{Search, TrainOptions, train_validated};
 use betz_monitor::{
     Contents, MapErrors, MapShape, MapStage, MapView, NamedNetwork, SimulatedPopulation, Simulation,

@@ -167,18 +167,32 @@ impl ReadyNetwork {
                 );
                 say("V_reset", format!("{} mV", number(lif.reset_mv)));
                 say("t_ref", format!("{} ms", number(lif.refractory_ms)));
-            } else {
-                say("neurons", "fire by call".to_owned());
             }
-            match p.synapse {
-                Synapse::Exponential { tau_ms, .. } => {
-                    say("τ_syn", format!("{} ms", number(tau_ms)))
+            match &p.neuron {
+                Neuron::Lif(_) => {}
+                Neuron::Model(model) => {
+                    say("model", model.name.clone());
+                    for (name, draw) in &model.parameters {
+                        say(name, draw.to_string());
+                    }
                 }
-                Synapse::Alpha { tau_ms, .. } => say("α, τ_syn", format!("{} ms", number(tau_ms))),
+                Neuron::Poisson(source) => say("fire at random", format!("{} Hz", source.rate_hz)),
+                Neuron::Spikes(_) => say("neurons", "fire at listed times".to_owned()),
+                Neuron::Source => say("neurons", "fire by call".to_owned()),
+            }
+            match &p.synapse {
+                Synapse::Conductance { channels, .. } => {
+                    let names: Vec<_> = channels.keys().map(String::as_str).collect();
+                    say("channels", names.join(", "));
+                }
+                Synapse::Exponential { tau_ms, .. } => {
+                    say("τ_syn", format!("{} ms", number(*tau_ms)))
+                }
+                Synapse::Alpha { tau_ms, .. } => say("α, τ_syn", format!("{} ms", number(*tau_ms))),
                 Synapse::Psc { order, tau_ms, .. } => {
                     say(
                         &format!("PSC of order {order}, τ"),
-                        format!("{} ms", number(tau_ms)),
+                        format!("{} ms", number(*tau_ms)),
                     );
                 }
                 Synapse::Delta => say("synapses", "delta".to_owned()),
@@ -189,7 +203,7 @@ impl ReadyNetwork {
             SimulatedPopulation {
                 name: p.name.clone(),
                 neurons: p.neurons,
-                takes_current: p.neuron != Neuron::Source,
+                takes_current: p.neuron.has_potential(),
                 degrees,
                 parameters,
             }
@@ -210,7 +224,7 @@ impl ReadyNetwork {
 fn first_with_potential(network: &Network) -> Vec<usize> {
     let firsts = network.firsts();
     (network.populations.iter().zip(firsts))
-        .filter(|(p, _)| p.neurons > 0 && p.neuron != Neuron::Source)
+        .filter(|(p, _)| p.neurons > 0 && p.neuron.has_potential())
         .map(|(_, first)| first as usize)
         .take(MOST_TRACED)
         .collect()

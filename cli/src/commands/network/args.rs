@@ -99,7 +99,7 @@ pub(crate) enum FdrName {
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("keep").required(true).multiple(false),
-    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and one value per node on each line, raw frames (--frames), a directory of .pgm images, or a recording of spikes. Optional arrays of the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) computes pearson and gaussian-information with --threshold or --surrogates; surrogates are drawn on the CPU."
+    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width), or `positions` (samples, nodes, 2 or 3), and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and one value per node on each line, raw frames (--frames), a directory of .pgm images, or a recording of spikes. Optional arrays of the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) computes pearson, gaussian-information, spearman and kendall with --threshold or --surrogates; surrogates are drawn on the CPU."
 )]
 pub struct Compute {
     #[command(flatten)]
@@ -171,8 +171,9 @@ pub(crate) struct InputArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Edges")]
 pub(crate) struct Edges {
-    /// Similarity of two nodes: pearson, covariance, distance, gaussian-information, spearman,
-    /// lagged or partial; plv, ciplv and ppc for a signal of phases in radians; sttc (spike-time
+    /// Similarity of two nodes: pearson, spearman, kendall, covariance, euclidean,
+    /// gaussian-information, lagged, partial or dtw (time warping); distance for places that change;
+    /// plv, ciplv and ppc for a signal of phases in radians; sttc (spike-time
     /// tiling) for a recording
     #[arg(long, value_name = "NAME", default_value = "pearson", value_parser = measures(), hide_possible_values = true)]
     pub(crate) measure: Measure,
@@ -186,7 +187,8 @@ pub(crate) struct Edges {
     /// gaussian-information only)
     #[arg(long, value_name = "NAME", default_value = "rectangular", value_parser = PossibleValuesParser::new(["rectangular", "hann"]), hide_possible_values = true)]
     pub(crate) taper: String,
-    /// Edges are values of at least R (for distance: at most R)
+    /// Edges are values of at least R (for distance, dtw and euclidean: at
+    /// most R)
     #[arg(long, value_name = "R", group = "keep")]
     pub(crate) threshold: Option<f64>,
     /// Edges are this share of all pairs, the strongest of each window
@@ -210,9 +212,26 @@ pub(crate) struct Edges {
     /// Largest time between spikes that count as together for --measure sttc, such as 5ms
     #[arg(long, value_name = "TIME", value_parser = positive_seconds)]
     pub(crate) reach: Option<f64>,
-    /// Number of consecutive windows that a pair must be near for --measure distance
+    /// Number of consecutive windows that a pair must be near for --measure euclidean
     #[arg(long, value_name = "N")]
     pub(crate) hold: Option<usize>,
+    /// Time that a pair must be near within a window for --measure distance, in samples or time
+    /// [default: the window]
+    #[arg(long, value_name = "N|TIME", value_parser = span)]
+    pub(crate) near: Option<Span>,
+    /// Time that a near pair may be farther apart or unseen for --measure distance, in samples or
+    /// time [default: 0]
+    #[arg(long, value_name = "N|TIME", value_parser = span)]
+    pub(crate) gap: Option<Span>,
+    /// Read places as latitude and longitude in degrees; --measure distance is then in metres
+    #[arg(long)]
+    pub(crate) earth: bool,
+    /// Largest shift for --measure dtw, in samples or time [default: a tenth of the window]
+    #[arg(long, value_name = "N|TIME", value_parser = span)]
+    pub(crate) band: Option<Span>,
+    /// Subtract each window's mean and divide by its standard deviation before --measure dtw
+    #[arg(long)]
+    pub(crate) normalise: bool,
     /// Number of edges over all windows at which the command stops
     #[arg(long, value_name = "N", value_parser = many, default_value = "1e9")]
     pub(crate) max_edges: u64,
@@ -234,7 +253,7 @@ pub(crate) struct Surrogates {
         conflicts_with = "fdr"
     )]
     pub(crate) alpha: Option<f64>,
-    /// Bound the expected share of false edges instead (pearson and spearman)
+    /// Bound the expected share of false edges instead (pearson, spearman and kendall)
     #[arg(long, value_name = "Q", requires = "surrogates")]
     pub(crate) fdr: Option<f64>,
     /// Procedure that --fdr follows

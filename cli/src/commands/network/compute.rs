@@ -333,15 +333,15 @@ fn samples(option: &str, span: Span, signal: &Signal<'_>) -> Result<usize> {
 
 fn spec(args: &Compute, signal: &Signal<'_>) -> Result<NetworkSpec> {
     let edges = &args.edges;
-    let measure = measure(args, signal)?;
     let window = Window {
         length: samples("--window", edges.window, signal)?,
         step: samples("--step", edges.step, signal)?,
     };
+    let measure = measure(args, signal, window)?;
     Ok(keeping(NetworkSpec::new(measure, window), edges))
 }
 
-fn measure(args: &Compute, signal: &Signal<'_>) -> Result<Measure> {
+fn measure(args: &Compute, signal: &Signal<'_>, window: Window) -> Result<Measure> {
     let edges = &args.edges;
     let only = |option: &str, of: &str| {
         Err(Error::argument(format!(
@@ -349,23 +349,48 @@ fn measure(args: &Compute, signal: &Signal<'_>) -> Result<Measure> {
             edges.measure.name()
         )))
     };
-    match (edges.measure, edges.lags, edges.hold) {
-        (Measure::Lagged { .. }, Some(lags), None) => Ok(Measure::Lagged {
-            lags: match lags {
-                Span::Samples(0) => 0,
-                lags => samples("--lags", lags, signal)?,
-            },
-        }),
-        (Measure::Lagged { .. }, None, None) => Err(Error::argument(
-            "--lags: expected the largest shift for --measure lagged, got none",
-        )),
-        (Measure::Distance { .. }, None, hold) => Ok(Measure::Distance {
-            hold: hold.unwrap_or(1),
-        }),
-        (_, Some(_), _) => only("--lags", "lagged"),
-        (_, _, Some(_)) => only("--hold", "distance"),
-        (measure, None, None) => Ok(measure),
+    for (option, given, of) in [
+        ("--lags", edges.lags.is_some(), "lagged"),
+        ("--hold", edges.hold.is_some(), "euclidean"),
+        ("--near", edges.near.is_some(), "distance"),
+        ("--gap", edges.gap.is_some(), "distance"),
+        ("--earth", edges.earth, "distance"),
+        ("--band", edges.band.is_some(), "dtw"),
+        ("--normalise", edges.normalise, "dtw"),
+    ] {
+        if given && edges.measure.name() != of {
+            return only(option, of);
+        }
     }
+    // Each of these may be 0.
+    let some = |option: &str, span: Option<Span>, otherwise: usize| match span {
+        None => Ok(otherwise),
+        Some(Span::Samples(0)) => Ok(0),
+        Some(span) => samples(option, span, signal),
+    };
+    Ok(match edges.measure {
+        Measure::Lagged { .. } if edges.lags.is_none() => {
+            return Err(Error::argument(
+                "--lags: expected the largest shift for --measure lagged, got none",
+            ));
+        }
+        Measure::Lagged { .. } => Measure::Lagged {
+            lags: some("--lags", edges.lags, 0)?,
+        },
+        Measure::Euclidean { .. } => Measure::Euclidean {
+            hold: edges.hold.unwrap_or(1),
+        },
+        Measure::Distance { .. } => Measure::Distance {
+            near: some("--near", edges.near, window.length)?,
+            gap: some("--gap", edges.gap, 0)?,
+            earth: edges.earth,
+        },
+        Measure::Warping { .. } => Measure::Warping {
+            band: some("--band", edges.band, (window.length / 10).max(1))?,
+            normalised: edges.normalise,
+        },
+        measure => measure,
+    })
 }
 
 fn significance(args: &Compute) -> Result<Option<Significance>> {

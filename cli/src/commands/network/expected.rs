@@ -128,10 +128,14 @@ fn edges(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<Opti
         return Ok(Some(0.0));
     }
     let samples = some(signal, few);
-    let part = Signal::new(&samples, few)?.with_segments(signal.segments().to_vec())?;
+    let part = match signal.axes() {
+        1 => Signal::new(&samples, few)?,
+        axes => Signal::places(&samples, few, axes)?,
+    };
+    let part = part.with_segments(signal.segments().to_vec())?;
     let skip = match spec.measure {
         // A hold spans consecutive windows, so none is skipped.
-        Measure::Distance { hold } if hold > 1 => 1,
+        Measure::Euclidean { hold } if hold > 1 => 1,
         _ => windows.div_ceil(WINDOWS),
     };
     let sparse = NetworkSpec {
@@ -152,6 +156,10 @@ fn edges(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<Opti
 fn some(signal: &Signal<'_>, few: usize) -> Vec<f64> {
     let chosen: Vec<usize> = (0..few).map(|k| k * signal.nodes() / few).collect();
     (0..signal.samples())
-        .flat_map(|t| chosen.iter().map(move |n| signal.value(t, *n)))
+        .flat_map(|t| chosen.iter().map(move |n| (t, *n)))
+        .flat_map(|(t, n)| match signal.axes() {
+            1 => vec![signal.value(t, n)],
+            axes => signal.place(t, n).unwrap_or([f64::NAN; 3])[..axes].to_vec(),
+        })
         .collect()
 }

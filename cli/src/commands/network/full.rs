@@ -1,6 +1,6 @@
 //! `--full`: the values of all pairs, edges or not.
 
-use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, Threshold};
+use betz::network::{NetworkSpec, Plan, Sign, Signal, Threshold};
 use betz::{Error, Progress, Result, memory};
 
 /// Nodes whose pairs are written at most.
@@ -17,10 +17,11 @@ pub(super) fn check(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> 
             signal.nodes()
         )));
     }
-    if matches!(spec.measure, Measure::Distance { .. }) {
-        return Err(Error::argument(
-            "--full: expected another measure than distance, whose largest values have no edge",
-        ));
+    if spec.measure.is_distance() {
+        return Err(Error::argument(format!(
+            "--full: expected another measure than {}, whose largest values have no edge",
+            spec.measure.name()
+        )));
     }
     memory::plan(
         "--full",

@@ -24,6 +24,8 @@ const POSITIONS: [&str; 4] = ["node_xy", "xy", "xyz", "electrode_um"];
 pub(super) struct Input {
     pub(super) values: Values,
     pub(super) nodes: usize,
+    /// Values of a node at an instant: 1, or the axes of places that change.
+    pub(super) axes: usize,
     /// Ranges of samples without a gap; `None`: all.
     pub(super) segments: Option<Vec<Range<usize>>>,
     /// Beginning of each segment, if segments do not simply follow each other.
@@ -38,6 +40,7 @@ impl Input {
         Self {
             values: Values::F64(lines.values),
             nodes: lines.nodes,
+            axes: 1,
             segments: Some(lines.segments),
             segment_seconds: lines.segment_seconds,
             sample_seconds: lines.sample_seconds,
@@ -61,14 +64,14 @@ impl Input {
                 None => lines::read(path, from.sample_seconds).map(Self::of_lines),
             };
             input.map_err(|e| placed(path, e))?
-        } else if betz_interop::is_hdf5(path) {
+        } else if betz_formats::is_hdf5(path) {
             of_recording(data::read_recording(path, &Behaviors::default())?, from)
                 .map_err(|e| placed(path, e))?
         } else {
             let mut arrays = Arrays::open(path)?;
-            if arrays.has(&from.signal) {
+            if let Some(name) = signal_name(&arrays, from) {
                 spikes_only(from)?;
-                of_arrays(&mut arrays, from).map_err(|e| placed(path, e))?
+                of_arrays(&mut arrays, name, from).map_err(|e| placed(path, e))?
             } else if arrays.has("counts") || arrays.has("spike_ticks") {
                 drop(arrays);
                 refuse_stream(path)?;
@@ -76,7 +79,7 @@ impl Input {
                     .map_err(|e| placed(path, e))?
             } else {
                 return Err(Error::recording(format!(
-                    "{}: expected an array `{}` (--signal names another), or a recording's `counts` or `spike_ticks`; got {}",
+                    "{}: expected an array `{}` (--signal names another) or `positions`, or a recording's `counts` or `spike_ticks`; got {}",
                     path.display(),
                     from.signal,
                     arrays.names().join(", ")
@@ -96,7 +99,10 @@ impl Input {
 
     /// The nodes in `kept` alone. Nodes without names are called by their numbers in the input.
     fn some_nodes(mut self, kept: &[usize]) -> Self {
-        self.values = nodes::columns(self.values, self.nodes, kept);
+        let columns: Vec<usize> = (kept.iter())
+            .flat_map(|n| n * self.axes..(n + 1) * self.axes)
+            .collect();
+        self.values = nodes::columns(self.values, self.nodes * self.axes, &columns);
         self.names = Some(match self.names {
             Some(names) => kept.iter().map(|n| names[*n].clone()).collect(),
             None => kept.iter().map(usize::to_string).collect(),
@@ -120,7 +126,10 @@ impl Input {
             Values::F32(v) => v.into(),
             Values::F64(v) => v.into(),
         };
-        let mut signal = Signal::new(data, self.nodes)?;
+        let mut signal = match self.axes {
+            1 => Signal::new(data, self.nodes)?,
+            axes => Signal::places(data, self.nodes, axes)?,
+        };
         if let Some(segments) = &self.segments {
             signal = signal.with_segments(segments.clone())?;
         }
@@ -185,6 +194,7 @@ fn of_samples(samples: Samples, from: &InputArgs) -> Result<Input> {
     Ok(Input {
         values: samples.values,
         nodes,
+        axes: 1,
         segments: None,
         segment_seconds: None,
         sample_seconds: from.sample_seconds,
@@ -193,12 +203,47 @@ fn of_samples(samples: Samples, from: &InputArgs) -> Result<Input> {
     })
 }
 
-fn of_arrays(arrays: &mut Arrays, from: &InputArgs) -> Result<Input> {
-    let name = &from.signal;
+/// The array of places that change, (samples, nodes, 2 or 3).
+const PLACES: &str = "positions";
+
+/// The array that holds the signal: the one that is named, else places. A recording may have places of its own.
+fn signal_name<'a>(arrays: &Arrays, from: &'a InputArgs) -> Option<&'a str> {
+    let recording = arrays.has("counts") || arrays.has("spike_ticks");
+    if arrays.has(&from.signal) {
+        return Some(&from.signal);
+    }
+    (!recording && arrays.has(PLACES)).then_some(PLACES)
+}
+
+/// Places that change.
+fn of_places(samples: Samples, from: &InputArgs) -> Result<Input> {
+    let [_, nodes, axes @ (2 | 3)] = samples.shape[..] else {
+        return Err(Error::recording(format!(
+            "expected (samples, nodes, 2 or 3), got {:?}",
+            samples.shape
+        )));
+    };
+    Ok(Input {
+        values: samples.values,
+        nodes,
+        axes,
+        segments: None,
+        segment_seconds: None,
+        sample_seconds: from.sample_seconds,
+        names: None,
+        positions: None,
+    })
+}
+
+fn of_arrays(arrays: &mut Arrays, name: &str, from: &InputArgs) -> Result<Input> {
     let samples = arrays.samples(name)?;
     let samples =
         samples.ok_or_else(|| Error::recording(format!("expected an array `{name}`, got none")))?;
-    let mut input = of_samples(samples, from).map_err(|e| e.at(format_args!("array `{name}`")))?;
+    let input = match name {
+        PLACES => of_places(samples, from),
+        _ => of_samples(samples, from),
+    };
+    let mut input = input.map_err(|e| e.at(format_args!("array `{name}`")))?;
     if input.sample_seconds.is_none() {
         input.sample_seconds = arrays.number("sample_seconds")?;
     }
@@ -224,7 +269,7 @@ fn of_arrays(arrays: &mut Arrays, from: &InputArgs) -> Result<Input> {
         });
         input.segments = Some(ranges.collect::<Result<_>>()?);
     }
-    for array in NAMES.iter().filter(|name| **name != from.signal) {
+    for array in NAMES.iter().filter(|array| **array != name) {
         if input.names.is_some() || !arrays.has(array) {
             continue;
         }
@@ -238,7 +283,7 @@ fn of_arrays(arrays: &mut Arrays, from: &InputArgs) -> Result<Input> {
             None => {}
         }
     }
-    for array in POSITIONS.iter().filter(|name| **name != from.signal) {
+    for array in POSITIONS.iter().filter(|array| **array != name) {
         if input.positions.is_some() || !arrays.has(array) {
             continue;
         }
@@ -296,6 +341,7 @@ fn of_recording(recording: Recording, from: &InputArgs) -> Result<Input> {
     Ok(Input {
         values: Values::U16(binned.counts),
         nodes,
+        axes: 1,
         segments: Some(binned.segments),
         segment_seconds: Some(within.iter().map(|s| s.start as f64 * tick).collect()),
         sample_seconds: Some(seconds),

@@ -1,7 +1,7 @@
 //! `betz record`: the recordings that `betz run` makes.
 
 pub(crate) mod args;
-mod nwb;
+mod export;
 
 use betz::{Error, Result};
 use betz_live::bin_recording;
@@ -16,7 +16,7 @@ pub(crate) fn run(command: &Record) -> Result<()> {
     match command {
         Record::Check(args) => check(args),
         Record::Bins(args) => bins(args),
-        Record::Nwb(args) => nwb::run(args),
+        Record::Export(args) => export::run(args),
     }
 }
 
@@ -81,6 +81,9 @@ struct BinReport {
 fn bins(args: &Bins) -> Result<()> {
     Files::new(&args.common).writes("--out", &args.out, Kind::Recorded)?;
     let mut recording = Recording::open(&args.folder)?;
+    if !args.set.is_empty() {
+        recording.change_front_end(&changes(&args.set)?)?;
+    }
     let plan = recording.plan.clone();
     let step = args.step.unwrap_or(recording.model.step_seconds());
     let noise = recording.facts.noise.clone();
@@ -113,6 +116,19 @@ fn bins(args: &Bins) -> Result<()> {
         damage: recording.reader.damage(),
     };
     report::tell(&binned, args.common.json)
+}
+
+/// Changes of a front end. A sorter lies where the command runs, and not beside the recording's plan.
+fn changes(set: &[String]) -> Result<Vec<String>> {
+    let absolute = |change: &String| match change.split_once('=') {
+        Some((key, path)) if key.trim() == "voltage.sorter" => {
+            let path = std::path::absolute(path.trim_matches('"'))
+                .map_err(|e| Error::io("finding", path.as_ref(), &e))?;
+            Ok(format!("voltage.sorter={:?}", path.display().to_string()))
+        }
+        _ => Ok(change.clone()),
+    };
+    set.iter().map(absolute).collect()
 }
 
 impl Outcome for BinReport {

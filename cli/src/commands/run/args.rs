@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use betz::Result;
 use clap::Args;
 
-use super::emulated::Device;
 use super::keep::KeptPage;
+use crate::commands::emulate::Device;
 use crate::page::{Page, SessionPage};
 use crate::parse::seconds;
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz run --simulate --seconds 20\n  betz run --simulate --page\n  betz run --simulate=cerebus --check\n  betz run session.toml --check\n  betz run --simulate --set record.to=recordings --seconds 20\n  betz run --replay recordings/run-20261124-131500 --relearn\n  betz run session.toml --set voltage.threshold=-4 --seconds 600\n\nExit codes: 0 ended as asked, 1 failed, 2 wrong usage or plan, 3 ended as asked with a limit of [limits] crossed. See docs/live.md."
+    after_help = "Examples:\n  betz run --simulate --seconds 20\n  betz run --simulate --page\n  betz run --simulate=cerebus --check\n  betz run session.toml --check\n  betz run --simulate --set record.to=recordings --seconds 20\n  betz run --replay recordings/run-20261124-131500 --relearn\n  betz run session.toml --set missing.bridge=2ms --seconds 600\n\nExit codes: 0 ended as asked, 1 failed, 2 wrong usage or plan, 3 ended as asked with a limit of [limits] crossed. See docs/live.md."
 )]
 pub(crate) struct Run {
     /// Plan of the session, a TOML file
@@ -39,7 +39,7 @@ pub(crate) struct Run {
     /// End with exit code 1 if the source has sent nothing after this time [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with_all = ["check", "replay"])]
     pub(crate) require: Option<f64>,
-    /// Change a key of the plan, such as voltage.threshold=-4; repeat for several
+    /// Change a key of the plan, such as missing.bridge=2ms; repeat for several
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Start the session again if its process is killed, at most five times per minute. It goes on with its
@@ -54,6 +54,9 @@ pub(crate) struct Run {
     /// Let the page accept the model that the trainer proposes or a window suggests, and return to the one before
     #[arg(long, requires = "shown", help_heading = "The page")]
     pub(crate) control: bool,
+    /// Let `betz ctl FILE` control the session over a local socket. FILE gets its address and a token
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "replay"])]
+    pub(crate) ctl: Option<PathBuf>,
     /// Print one JSON object at the end instead of lines
     #[arg(long)]
     pub(crate) json: bool,

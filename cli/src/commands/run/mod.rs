@@ -1,6 +1,7 @@
 //! `betz run`: a whole session, from the source of a rig to its outputs.
 
 pub(crate) mod args;
+pub(crate) mod control;
 pub(crate) mod emulated;
 mod keep;
 mod print;
@@ -16,17 +17,19 @@ use std::time::{Duration, Instant};
 
 use betz::model::Decoder;
 use betz::{Error, Progress, Result};
-use betz_interop::rig::Rig;
 use betz_live::{Live, Pace, Part, Plan, Resumption, Trial, Until, check_all, open_rigs};
+use betz_rigs::rig::Rig;
 
 use betz_live::plan::{LearnMode, Span};
 use betz_monitor::{Decision, Monitor, Source};
 use serde_json::json;
 
 use crate::browser::Door;
+use crate::commands::emulate::Device;
 use crate::report::{self, UntilInterrupted};
 use args::Run;
-use emulated::{Device, ReadyDevice};
+use control::Control;
+use emulated::ReadyDevice;
 use print::{RunReport, Status};
 use recalibration::RecalibrationNews;
 use simulated::SimulatedSession;
@@ -39,6 +42,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Time for which --check listens.
 const LISTEN: Duration = Duration::from_secs(2);
+
+/// File of the page's history of a session, in the folder of its recording.
+const HISTORY: &str = "history.json";
 
 pub(crate) fn run(args: &Run) -> Result<()> {
     report::stop_on_interrupt();
@@ -165,9 +171,16 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
         true => Some(open_page(args, &mut live, &mut status)?),
         false => None,
     };
-    let decoded = decode(args, &mut live, &mut status, &until, started, page.as_ref());
+    let mut control = args.ctl.as_deref().map(Control::serve).transpose()?;
+    let watchers = Watchers {
+        page: page.as_ref(),
+        control: control.as_mut(),
+    };
+    let decoded = decode(args, &mut live, &mut status, &until, started, watchers);
     // The report of a session that decoded is told however it ended.
-    let recorded = decoded.and_then(|()| live.stop().map(drop));
+    // No command stands, however it ended.
+    let rested = live.rest_outputs(&mut |_| Ok(()));
+    let recorded = decoded.and_then(|()| live.stop().map(drop)).and(rested);
     let told = RunReport::new(&live, &status, started.elapsed());
     if !told.has_decoded() {
         recorded?;
@@ -182,6 +195,12 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
     Ok(())
 }
 
+/// Whoever watches a session, or tells it what to do.
+struct Watchers<'w> {
+    page: Option<&'w LivePage>,
+    control: Option<&'w mut Control>,
+}
+
 /// Decodes until it is to end. Once per second, prints a line and reports the state of the session to the page.
 fn decode(
     args: &Run,
@@ -189,14 +208,15 @@ fn decode(
     status: &mut Status,
     until: &Until<'_>,
     started: Instant,
-    page: Option<&LivePage>,
+    mut watchers: Watchers<'_>,
 ) -> Result<()> {
+    let page = watchers.page;
     let mut next = Instant::now() + EVERY;
     let mut recalibration = RecalibrationNews::default();
     loop {
-        let look = match page {
-            Some(_) => next.min(Instant::now() + LOOK),
-            None => next,
+        let look = match page.is_some() || watchers.control.is_some() {
+            true => next.min(Instant::now() + LOOK),
+            false => next,
         };
         let part = Until {
             stop: &|| (until.stop)() || Instant::now() >= look,
@@ -223,6 +243,12 @@ fn decode(
             page.decide(live);
             page.mark_restarts(live);
         }
+        if let Some(control) = &mut watchers.control {
+            control.carry_out(live);
+            if control.stops {
+                return Ok(());
+            }
+        }
         if (until.stop)() || Instant::now() < look {
             return Ok(());
         }
@@ -239,7 +265,17 @@ fn decode(
         }
         if !args.json {
             news.iter().for_each(|text| eprintln!("{text}"));
-            eprintln!("{}", status.line(&live.report(), started.elapsed()));
+            let mut line = status.line(&live.report(), started.elapsed());
+            let r2 = live.label_r2();
+            if !r2.is_empty() {
+                line += &format!("  R² against labels {}", print::list(&r2, " "));
+            }
+            for source in live.sources() {
+                if let Some(rate) = source.measured_rate {
+                    line += &format!("  WRONG RATE: {} at {rate:.0} rows per second", source.name);
+                }
+            }
+            eprintln!("{line}");
         }
     }
 }
@@ -295,6 +331,15 @@ fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<LivePag
     let (monitor, door) = args
         .page_options()?
         .open(source, pipeline.session_mut(), args.json)?;
+    if let Some(folder) = live.folder() {
+        // A history that cannot be read is no reason not to decode.
+        if let Err(error) = monitor.keep_history(&folder.join(HISTORY)) {
+            eprintln!(
+                "the page begins without the session's history: {}",
+                error.message()
+            );
+        }
+    }
     let decisions = monitor.decisions()?;
     status.show_truth(monitor.truth());
     // From now on, notes are collected.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use betz::{Error, ErrorKind, Result};
 use betz_live::record::Disk;
-use betz_live::{LearnReport, Live, Plan, Report, SessionReport, SourceHealth, Step};
+use betz_live::{LearnReport, Live, Plan, Report, SessionReport, SinkHealth, SourceHealth, Step};
 use serde::Serialize;
 
 use super::recalibration;
@@ -195,6 +195,12 @@ impl Status {
 /// Share of the recorder's buffer from which on the disk is said to be slow.
 pub(super) const SLOW_DISK: f64 = 0.25;
 
+/// R² of each output.
+pub(super) fn list(r2: &[f64], between: &str) -> String {
+    let texts: Vec<String> = r2.iter().map(|r| format!("{r:.3}")).collect();
+    texts.join(between)
+}
+
 /// Words about a disk that is full.
 fn disk(state: Disk) -> &'static str {
     match state {
@@ -226,6 +232,11 @@ pub(super) struct RunReport {
     /// R² of each output against the truth of a simulated rig.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     r2: Vec<f64>,
+    /// R² of each output against the labels that were received.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    label_r2: Vec<f64>,
+    /// Counts of each address that outputs go to.
+    sinks: Vec<SinkHealth>,
     /// Error that keeps the newest model of the trainer, or of the recalibration, from being stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_stored: Option<String>,
@@ -245,6 +256,8 @@ impl RunReport {
             sources: live.sources(),
             folder: live.folder().map(Path::to_owned),
             r2: status.r2(),
+            label_r2: live.label_r2(),
+            sinks: live.sink_health(),
             not_stored: live.not_stored().map(|e| e.message().to_owned()),
             hears_labels: live.plan().labels.from.is_some(),
             crossed: live.crossed(),
@@ -295,8 +308,8 @@ impl RunReport {
             report::count(input.restarts, "restart"),
         ))?;
         report::line(&format!(
-            "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs; unsent: {}",
-            f.p50_us, f.p99_us, f.max_us, f.unsent
+            "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs; begun in {:.0} ms",
+            f.p50_us, f.p99_us, f.max_us, f.startup_ms
         ))?;
         for source in &self.sources {
             report::line(&source_line(source, self.sources.len() > 1))?;
@@ -358,6 +371,19 @@ impl Outcome for RunReport {
         if let Some(why) = &self.not_stored {
             report::line(&format!("the newest model was not stored: {why}"))?;
         }
+        if !self.label_r2.is_empty() {
+            report::line(&format!(
+                "R² against labels: {}",
+                list(&self.label_r2, ", ")
+            ))?;
+        }
+        for sink in self.sinks.iter().filter(|sink| sink.unsent > 0) {
+            let unsent = report::count(sink.unsent, "output");
+            report::line(&format!(
+                "{}: {unsent} not sent, {} sent",
+                sink.to, sink.sent
+            ))?;
+        }
         if !self.r2.is_empty() {
             let r2: Vec<String> = self.r2.iter().map(|r| format!("{r:.3}")).collect();
             report::line(&format!("R² against the truth: {}", r2.join(", ")))?;
@@ -392,11 +418,15 @@ fn source_line(source: &SourceHealth, is_one_of_several: bool) -> String {
         Some(error) => format!("; FAILED: {error}"),
         None => String::new(),
     };
+    let rate = match source.measured_rate {
+        Some(rate) => format!("; WRONG RATE: rows pass at {rate:.0} per second"),
+        None => String::new(),
+    };
     match (is_one_of_several, source.silent_ms) {
-        (false, _) => format!("clock of the source: {clock}{failed}"),
+        (false, _) => format!("clock of the source: {clock}{rate}{failed}"),
         (true, None) => format!("source {}: nothing came{failed}", source.name),
         (true, Some(_)) => format!(
-            "source {}: {} lost, {} made without it; clock: {clock}{failed}",
+            "source {}: {} lost, {} made without it; clock: {clock}{rate}{failed}",
             source.name,
             report::count(source.lost, "row"),
             report::count(source.stale, "step"),
@@ -412,7 +442,7 @@ fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
     };
     let [now, best] = learn.scores;
     format!(
-        "trainer: {}, {} dropped; {} accepted, {} refused, {} taken back (R² {now:.3}, candidate {best:.3}); {}; {} too late, {} of steps without all data; {} not stored{dead}",
+        "trainer: {}, {} dropped; {} accepted, {} refused, {} taken back (R² {now:.3}, candidate {best:.3}); {}; {} too late, {} of steps without all data, {} far outside the range of training; {} not stored{dead}",
         report::count(learn.trials, "trial"),
         learn.dropped,
         report::count(learn.accepted, "model"),
@@ -421,6 +451,7 @@ fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
         report::count(swapped, "swap"),
         report::count(learn.late_labels, "label"),
         learn.left_out,
+        learn.outliers,
         report::count(learn.unstored, "model"),
     )
 }

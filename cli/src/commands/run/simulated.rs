@@ -8,9 +8,9 @@ use betz::recording::OutputInfo;
 use betz::train::{Search, TrainOptions, train_validated};
 use betz::{Error, Result};
 use betz_live::plan::{LearnMode, RecalibrateMode};
-use betz_live::{FrontEnd, Pace, Part, Plan, Simulation, SimulationOptions, bin};
+use betz_live::{Pace, Part, Plan, Simulation, SimulationOptions, bin};
 
-use super::emulated::Device;
+use crate::commands::emulate::Device;
 use crate::report::Bar;
 
 /// Length of a step in seconds.
@@ -19,7 +19,7 @@ const STEP_SECONDS: f64 = 0.02;
 /// Most bytes of the sums that a model keeps for the online trainer, or for recalibration.
 const RETAIN: usize = 64 << 20;
 
-/// The plan of a simulated session, before `--set`.
+/// The plan of a simulated session, before `--set`. Late steps are counted and no failure: a newcomer's machine is no rig.
 const PLAN: &str = r#"[session]
 name = "simulated"
 model = "simulated.betz"
@@ -32,6 +32,9 @@ from = "simulated"
 reference = "median"
 feature = "crossings"
 noise = { calibrate = "5s", track = "30s" }
+
+[limits]
+late_steps = 1
 "#;
 
 /// A simulated rig, its plan and the decoder that was trained on it.
@@ -93,7 +96,7 @@ pub(super) fn prepare(
         ..TrainOptions::new(bank)
     };
     let model = train_validated(&data, &options, &Search::ridge(), &Bar::new())
-        .and_then(|model| FrontEnd::attach_of_meta(recording.meta.as_deref(), model))
+        .and_then(|model| crate::front_end::attach(recording.meta.as_deref(), model))
         .map_err(|e: Error| e.at("training on the simulated rig"))?;
     Ok(SimulatedSession {
         simulation,

@@ -3,11 +3,17 @@
 use betz_live::record::Disk;
 use betz_live::{Live, SessionReport, SourceHealth};
 use betz_monitor::{
-    LearningStatus, NoteStatus, RecalibrationStatus, RecordingStatus, SessionStatus, SourceStatus,
+    ArrivalToOutput, LearningStatus, NoteStatus, RecalibrationStatus, RecordingStatus,
+    SessionStatus, SourceStatus,
 };
 
 /// Returns the state of the session.
-pub(super) fn of(live: &Live) -> SessionStatus {
+pub(super) fn of(live: &mut Live) -> SessionStatus {
+    let lately = live.take_latency().map(|of| ArrivalToOutput {
+        p50_us: of.p50_us,
+        p99_us: of.p99_us,
+        max_us: of.max_us,
+    });
     let now = live.report();
     let folder = live.folder().map(|f| f.display().to_string());
     SessionStatus {
@@ -16,10 +22,20 @@ pub(super) fn of(live: &Live) -> SessionStatus {
         unlike_training: unlike_training(&now),
         recalibration: recalibration(&now),
         notes: (live.plan().labels.from.is_some()).then(|| notes(&now)),
+        arrival_to_output: arrival_to_output(&now),
+        arrival_lately: lately,
         without_data: now.input.stale,
         behind: now.input.behind,
         sources: live.sources().iter().map(source).collect(),
     }
+}
+
+fn arrival_to_output(now: &SessionReport) -> Option<ArrivalToOutput> {
+    (now.max_us > 0.0).then_some(ArrivalToOutput {
+        p50_us: now.p50_us,
+        p99_us: now.p99_us,
+        max_us: now.max_us,
+    })
 }
 
 fn recording(folder: Option<String>, now: &SessionReport) -> Option<RecordingStatus> {
@@ -91,6 +107,9 @@ mod tests {
         assert_eq!(recording(None, &now), None);
         assert_eq!(learning(&now), None);
         assert_eq!(recalibration(&now), None);
+        assert_eq!(arrival_to_output(&now), None);
+        (now.p50_us, now.p99_us, now.max_us) = (180.0, 260.0, 900.0);
+        assert_eq!(arrival_to_output(&now).map(|t| t.p99_us), Some(260.0));
         now.recalibrate.insert(Default::default()).suggested = true;
         assert!(recalibration(&now).unwrap().suggested);
         assert_eq!(unlike_training(&now), None);
@@ -118,7 +137,10 @@ mod tests {
             lost_share: 0.1,
             stale: 0,
             failed: None,
+            measured_rate: None,
             drift_ppm: 0.0,
+            edges: 0,
+            edges_lost: 0,
             bound_us: 0.0,
             path_us: None,
             epochs: 0,

@@ -10,7 +10,8 @@ use betz::simulate::network::{NetworkConfig, NetworkRecording, simulate};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::args::{Chains, Simulate};
+use super::args::Simulate;
+use super::lab_args::Chains;
 use super::recording_file::RecordingFile;
 use crate::files::{CHAINS, Files, Kind, hash_of, is_csv, told_of};
 use crate::parse;

@@ -14,7 +14,8 @@ use betz::{Error, Progress, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::args::{ClosedLoop, Simulate, TaskName};
+use super::args::Simulate;
+use super::lab_args::{ClosedLoop, TaskName};
 use super::loop_picture;
 use super::recording_file::RecordingFile;
 use super::steered::{LearningDecoder, Velocity};

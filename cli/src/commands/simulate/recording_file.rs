@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use betz::Result;
-use betz::episode::Clock;
 use betz::recording::Recording;
 use serde::Serialize;
 
@@ -22,9 +21,13 @@ pub(super) struct RecordingFile {
 impl RecordingFile {
     pub(super) fn new(recording: &Recording, path: &Path) -> Self {
         let channels = recording.channels();
-        // On the clock of the ticks: 60 s, not 60.00000000000001 s.
-        let seconds = Clock::from_tick_seconds(recording.tick_seconds)
-            .map_or(recording.seconds(), |clock| clock.seconds(recording.ticks));
+        // By the number of ticks per second, if it is whole: 60 s, not 60.00000000000001 s.
+        let per_second = 1.0 / recording.tick_seconds;
+        let seconds = if (per_second - per_second.round()).abs() < 1e-9 * per_second {
+            recording.ticks as f64 / per_second.round()
+        } else {
+            recording.seconds()
+        };
         Self {
             file: path.display().to_string(),
             channels,

@@ -5,13 +5,18 @@ use std::path::{Path, PathBuf};
 
 use betz::file::write_atomically;
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
+use betz::spiking::connections::{self, Delays};
 use betz::spiking::models::{self, galbraith};
-use betz::spiking::{Engine, Network, Options, Phases, Report, connections, write_counts};
+use betz::spiking::{
+    CurrentTable, Engine, Interpolation, ListedSynapse, Network, Options, Phases, Report,
+    write_counts,
+};
 use betz::{Error, ErrorKind, Progress, Result};
 use serde::Serialize;
 
 use super::activity::Activity;
-use super::args::{Compat, Simulate, SpikingArgs};
+use super::args::Simulate;
+use super::lab_args::{Compat, SpikingArgs};
 use super::recording_file::RecordingFile;
 use super::spiking_picture::{self, Moments};
 use crate::device;
@@ -36,6 +41,7 @@ impl SpikingArgs {
             || self.model.is_some()
             || self.spec.is_some()
             || self.connections.is_some()
+            || self.patterns
     }
 }
 
@@ -99,6 +105,9 @@ struct Rate {
 
 pub(super) fn run(args: &Simulate) -> Result<()> {
     let asked = &args.spiking;
+    if asked.patterns {
+        return super::patterns::run(args);
+    }
     let network = network(args)?;
     let (steps, settle) = lengths(args, &network)?;
     check_files(args)?;
@@ -113,9 +122,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         let text = network.to_json()?;
         write_atomically(path, |file| writeln!(file, "{text}"))?;
     }
-    if let Some(path) = &asked.write_connections {
-        connections::write(path, &network)?;
-    }
+    drive(&mut engine, asked)?;
     let mut activity = Activity::new(&network, SHOWN_MS);
     let mut ran = RunTotals::default();
     ran.steps(&mut engine, settle, &bar)?;
@@ -142,6 +149,9 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     };
     if let Some(path) = place(&asked.counts) {
         write_counts(&path, &engine.counts())?;
+    }
+    if let Some(path) = place(&asked.write_connections) {
+        connections::write_learned(&path, &engine)?;
     }
     if let Some(path) = place(&asked.traces) {
         write_traces(&path, &engine)?;
@@ -269,7 +279,7 @@ fn network(args: &Simulate) -> Result<Network> {
             .neurons
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(u32::MAX);
-        let listed = connections::read(path, neurons, connections::Delays::Ignored)?;
+        let listed = listed(path, neurons, asked.ignore_delays)?;
         galbraith::listed(neurons, listed, order).map_err(|e| e.at("--connections"))?
     } else if let Some(path) = &asked.spec {
         return super::network_file(path);
@@ -282,6 +292,61 @@ fn network(args: &Simulate) -> Result<Network> {
         galbraith::endless(&mut paper);
     }
     Ok(paper)
+}
+
+/// The synapses of a file. The folder of the paper's simulator holds more than those: a note says so.
+fn listed(path: &Path, neurons: u32, ignore_delays: bool) -> Result<Vec<ListedSynapse>> {
+    let delays = match ignore_delays {
+        true => Delays::Ignored,
+        false => Delays::Seconds {
+            step_ms: galbraith::STEP_MS,
+        },
+    };
+    let listed = connections::read(path, neurons, delays).map_err(|e| match delays {
+        Delays::Seconds { .. } if e.message().contains("a delay of 1 to") => {
+            e.at("--connections (--ignore-delays reads it without its delays)")
+        }
+        _ => e,
+    })?;
+    let timing = path.with_file_name("timing.xml");
+    if timing.exists() {
+        eprintln!(
+            "note: {} is not read: every neuron has the constants of docs/spiking.md; give others by --spec",
+            timing.display()
+        );
+    }
+    Ok(listed)
+}
+
+/// Lets the files of `--stimulus` drive their populations.
+fn drive(engine: &mut Engine, asked: &SpikingArgs) -> Result<()> {
+    let interpolation = match asked.interpolate {
+        true => Interpolation::Linear,
+        false => Interpolation::Hold,
+    };
+    for part in asked.stimulus.iter().flat_map(|list| list.split(',')) {
+        let Some((name, file)) = part.split_once('=') else {
+            return Err(Error::argument(format!(
+                "--stimulus: expected POPULATION=FILE, got '{part}'"
+            )));
+        };
+        let population = engine
+            .network()
+            .population(name)
+            .map_err(|e| e.at("--stimulus"))?;
+        let step_ms = engine.network().step_ms;
+        let table = match file {
+            "-" => {
+                let input = std::io::BufReader::new(std::io::stdin());
+                CurrentTable::read(input, "standard input", step_ms, interpolation)
+            }
+            file => CurrentTable::open(Path::new(file), step_ms, interpolation)?,
+        };
+        engine
+            .drive(population, Box::new(table))
+            .map_err(|e| e.at("--stimulus"))?;
+    }
+    Ok(())
 }
 
 /// `1000,500000`.

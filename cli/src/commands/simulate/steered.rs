@@ -9,7 +9,7 @@ use betz::stream::{Session, SessionConfig, Swapper};
 use betz::train::online::{Labels, TrainerConfig, Worker, follow_verdict};
 use betz::{Error, Result};
 
-use super::args::Intention;
+use super::lab_args::Intention;
 
 /// Numbers of a model's two outputs of velocity, and their factor to cm/s.
 #[derive(Clone, Copy)]

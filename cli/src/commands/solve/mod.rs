@@ -39,6 +39,8 @@ struct SolveReport {
     device: String,
     /// Seconds to solve.
     seconds: f64,
+    /// Warnings, also printed on standard error.
+    warnings: Vec<String>,
     /// All of the command's time.
     total_seconds: f64,
 }
@@ -71,6 +73,7 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
     let models = (args.inputs.iter())
         .map(|path| Ok(first_bytes(path)? == *b"BETZMODL"))
         .collect::<Result<Vec<bool>>>()?;
+    let mut warnings = Vec::new();
     let (model, parts, scores, seconds) = if models.contains(&true) {
         let [path] = &args.inputs[..] else {
             return Err(Error::argument(format!(
@@ -81,7 +84,7 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
         let (model, seconds) = again(args, path)?;
         (model, None, Vec::new(), seconds)
     } else {
-        let (model, parts, scores, seconds) = of_sums(args)?;
+        let (model, parts, scores, seconds) = of_sums(args, &mut warnings)?;
         (model, Some(parts), scores, seconds)
     };
     model.save(&args.out)?;
@@ -111,6 +114,7 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
         validated,
         device,
         seconds,
+        warnings,
         total_seconds: report::total_seconds(),
     };
     report::tell(&solved, args.common.json)
@@ -168,7 +172,10 @@ fn validates(args: &Solve) -> bool {
 }
 
 /// The model, how many recordings it is of, what it scores elsewhere, and seconds to solve.
-fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
+fn of_sums(
+    args: &Solve,
+    warnings: &mut Vec<String>,
+) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
     let mut options = SolveOptions::with(match (args.ridge, args.noise) {
         (Some(ridge), _) => RidgeChoice::Fixed(ridge),
         (None, Some(noise)) => RidgeChoice::RelativeNoise(noise),
@@ -182,6 +189,7 @@ fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
         let parts = loaded(&args.inputs)?;
         let started = Instant::now();
         let (model, score) = Sums::cross_validate(&parts, &options)?;
+        warn_of_masks(&merged(&args.inputs)?, &model, warnings);
         let recordings = parts.iter().map(Sums::parts).sum();
         return Ok((
             model,
@@ -208,7 +216,16 @@ fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
             (model, score.outputs)
         }
     };
+    warn_of_masks(&sums, &model, warnings);
     Ok((model, sums.parts(), scores, started.elapsed().as_secs_f64()))
+}
+
+/// Tells which channels `model`, solved from `sums`, leaves out and why.
+fn warn_of_masks(sums: &Sums, model: &Decoder, warnings: &mut Vec<String>) {
+    if let Some(warning) = sums.masked_warning(model) {
+        eprintln!("warning: {warning}");
+        warnings.push(warning);
+    }
 }
 
 impl Outcome for SolveReport {

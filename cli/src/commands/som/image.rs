@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use betz::file::write_atomically;
-use betz::sort::{Lattice, Map, Samples};
+use betz::som::{Lattice, Map, Samples};
 use betz::{Error, ErrorKind, Result};
 
 use crate::picture;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use betz::sort::{Lattice, Map, Samples};
+use betz::som::{Lattice, Map, Samples};
 use betz::{Progress, Result};
 use betz_monitor::{Contents, MapErrors, MapShape, MapStage, MapView, Monitor};
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use betz::device::Ran;
 use betz::recording::arrays::{Array, write};
-use betz::sort::{
+use betz::som::{
     Batch, BatchOptions, Fade, FadeShape, Grid, Lattice, Map, Neighbourhood, Online, OnlineOptions,
     Samples,
 };

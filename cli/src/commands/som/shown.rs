@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use betz::recording::arrays::Arrays;
-use betz::sort::{Grid, Lattice, Map, Sorter};
+use betz::som::{Grid, Lattice, Map};
+use betz::sort::Sorter;
 use betz::{Error, Result};
 use betz_monitor::{MapErrors, MapStage, MapUnit, MapView};
 

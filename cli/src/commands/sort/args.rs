@@ -27,9 +27,9 @@ pub(crate) enum SortCommand {
 /// A recording of raw voltage.
 #[derive(Args)]
 pub(crate) struct Raw {
-    /// Raw voltage: 16-bit little-endian samples with interleaved channels; a SpikeGLX .bin or
-    /// .meta; an Open Ephys structure.oebin or its folder; an NWB file with an ElectricalSeries of
-    /// int16 or uint16
+    /// Raw voltage: 16-bit little-endian samples with interleaved channels; a SpikeGLX .bin, .meta
+    /// or folder; an Open Ephys structure.oebin or its folder; an NWB file with an ElectricalSeries
+    /// of int16 or uint16
     #[arg(value_name = "RAW")]
     pub(crate) raw: PathBuf,
     #[command(flatten)]
@@ -39,9 +39,13 @@ pub(crate) struct Raw {
 /// Facts of a recording of voltage that its header does not hold, and the part of it to use.
 #[derive(Args, Clone)]
 pub(crate) struct VoltagePart {
-    /// Voltage series of an NWB file, by name or path; needed unless acquisition has exactly one
-    #[arg(long, value_name = "NAME")]
-    pub(crate) series: Option<String>,
+    /// Stream of a recording that has several, as `betz info RAW` lists them; for NWB the name or
+    /// path of a series [default: the only one with action potentials]
+    #[arg(long, value_name = "NAME", visible_alias = "series")]
+    pub(crate) stream: Option<String>,
+    /// Read the whole rows of a file that ends within a row
+    #[arg(long)]
+    pub(crate) truncate: bool,
     /// Sampling rate in Hz, if the data have no header
     #[arg(long, value_name = "HZ")]
     pub(crate) rate: Option<f64>,
@@ -77,7 +81,7 @@ pub(crate) enum ReferenceName {
 #[derive(Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Examples:\n  betz sort train traces.dat --probe probe.json --rate 30000 --channels 32 --gain 0.195 --out sorter.betz\n  betz sort train run_g0_t0.imec0.ap.bin --until 600 --out sorter.betz\n  betz sort train session.nwb --series ElectricalSeries --out sorter.betz"
+    after_help = "Examples:\n  betz sort train traces.dat --probe probe.json --rate 30000 --channels 32 --gain 0.195 --out sorter.betz\n  betz sort train run_g0_t0.imec0.ap.bin --until 600 --out sorter.betz\n  betz sort train session.nwb --stream ElectricalSeries --out sorter.betz"
 )]
 pub(crate) struct SortTrain {
     #[command(flatten)]
@@ -87,8 +91,8 @@ pub(crate) struct SortTrain {
     /// Sorter to write
     #[arg(long, value_name = "SORTER")]
     pub(crate) out: PathBuf,
-    /// Contact positions (probeinterface JSON) [default: from the header or the NWB file; without
-    /// any, each channel is an electrode of its own]
+    /// Contact positions (probeinterface JSON), or `none` to sort each channel by itself [default:
+    /// from the header or the NWB file]
     #[arg(long, value_name = "FILE")]
     pub(crate) probe: Option<PathBuf>,
     /// Reference to subtract from every channel
@@ -130,7 +134,8 @@ pub(crate) struct SortImport {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Folder with spike_times.npy, spike_clusters.npy, channel_map.npy, channel_positions.npy and
-    /// params.py; of cluster_group.tsv, else cluster_KSLabel.tsv, the units with the label good
+    /// params.py. Takes the units with the label good in cluster_group.tsv; a unit that is not in it
+    /// has its label in cluster_KSLabel.tsv
     #[arg(value_name = "PHY")]
     pub(crate) phy: PathBuf,
     /// Raw voltage that was sorted, as for `betz sort train`. Rate and channels that neither its header
@@ -146,6 +151,9 @@ pub(crate) struct SortImport {
     /// Also take units with the label mua
     #[arg(long)]
     pub(crate) also_mua: bool,
+    /// Label of the units to take, such as unsorted; repeat for several [default: good]
+    #[arg(long = "label", value_name = "NAME")]
+    pub(crate) labels: Vec<String>,
     #[command(flatten)]
     pub(crate) part: VoltagePart,
 }

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use betz::recording::arrays::{Values, read_npy};
-use betz::sort::raw::read_probe;
 use betz::sort::{KnownUnit, Settings, TrainOptions, import};
 use betz::text::count;
 use betz::{Error, Result};
 use serde::Serialize;
 
 use super::args::{Raw, SortImport, VoltagePart};
-use super::input::Info;
+use super::input::{Info, has_header};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome, Table};
 
@@ -43,13 +42,22 @@ pub(super) fn run(args: &SortImport) -> Result<()> {
     let mut files = Files::new(&args.common)
         .reads("--voltage", &args.voltage)
         .may_read("--probe", args.probe.as_deref());
-    let folder = PhyFolder::read(&args.phy, args.also_mua)?;
+    let folder = PhyFolder::read(&args.phy, &labels_taken(args))?;
+    if !folder.others.is_empty() {
+        report::remark(format!(
+            "{}: left out by their labels: {}; --label NAME takes them",
+            args.phy.display(),
+            folder.others.join(", ")
+        ));
+    }
     let params = &folder.params;
+    // Kilosort rounds the rate that a header gives.
+    let headed = has_header(&args.voltage)?;
     let raw = Raw {
         raw: args.voltage.clone(),
         part: VoltagePart {
-            rate: args.part.rate.or(params.rate),
-            channels: args.part.channels.or(params.channels),
+            rate: args.part.rate.or(params.rate.filter(|_| !headed)),
+            channels: args.part.channels.or(params.channels.filter(|_| !headed)),
             ..args.part.clone()
         },
     };
@@ -57,10 +65,19 @@ pub(super) fn run(args: &SortImport) -> Result<()> {
     files = files.reads("--voltage", &info.path);
     files.writes("--out", &args.out, Kind::Sorter)?;
     let places = match &args.probe {
-        Some(path) => read_probe(path, info.channels)?,
+        Some(path) => info.places(Some(path))?,
         None => folder.places(info.channels)?,
     };
-    let (mut voltage, rows) = source.open(&info, &raw)?;
+    let (mut voltage, rows) = source.open(&info, &raw.part)?;
+    let beyond = beyond_end(&folder.units, voltage.rows());
+    if beyond > 0 {
+        report::remark(format!(
+            "{}: {} after the end of the voltage ({} rows): left out; check that --voltage is what was sorted",
+            args.phy.display(),
+            count(beyond as u128, "spike"),
+            voltage.rows()
+        ));
+    }
     let options = TrainOptions {
         rows,
         ..TrainOptions::new(Settings::new(info.rate_hz, info.microvolts), places)
@@ -87,6 +104,27 @@ pub(super) fn run(args: &SortImport) -> Result<()> {
         clipped_channels: imported.clipped,
     };
     report::tell(&told, args.common.json)
+}
+
+/// Labels of the units to take.
+fn labels_taken(args: &SortImport) -> Vec<String> {
+    let mut taken = match args.labels.is_empty() {
+        true => vec!["good".to_owned()],
+        false => args.labels.clone(),
+    };
+    if args.also_mua {
+        taken.push("mua".to_owned());
+    }
+    taken
+}
+
+/// Spikes after the last row of the voltage, which belong to another file or to a part that is missing.
+fn beyond_end(units: &[KnownUnit], rows: u64) -> usize {
+    let of_unit = |unit: &KnownUnit| {
+        let within = unit.samples.partition_point(|s| *s < rows as i64);
+        unit.samples.len() - within
+    };
+    units.iter().map(of_unit).sum()
 }
 
 impl Outcome for ImportReport {
@@ -128,13 +166,15 @@ struct Params {
 struct PhyFolder {
     units: Vec<KnownUnit>,
     other_units: usize,
+    /// Labels that were not asked for, with their numbers of units.
+    others: Vec<String>,
     params: Params,
     /// Channel of a row, and place in micrometres, of each channel that was sorted.
     channels: Vec<(usize, [f32; 2])>,
 }
 
 impl PhyFolder {
-    fn read(folder: &Path, also_mua: bool) -> Result<Self> {
+    fn read(folder: &Path, taken: &[String]) -> Result<Self> {
         let params = Params::read(&folder.join("params.py"))?;
         let times = whole_numbers(folder, "spike_times.npy")?;
         let clusters = whole_numbers(folder, "spike_clusters.npy")?;
@@ -157,13 +197,17 @@ impl PhyFolder {
             })?;
             trains.entry(id).or_default().push(*time);
         }
-        let wanted = |id: &u32| match labels.get(id).map(String::as_str) {
-            Some("good") => true,
-            Some("mua") => also_mua,
+        let wanted = |id: &u32| match labels.get(id) {
+            Some(label) => taken.contains(label),
             // Nobody has labelled anything.
             None => labels.is_empty(),
-            Some(_) => false,
         };
+        let mut others: BTreeMap<&str, usize> = BTreeMap::new();
+        for id in trains.keys().filter(|id| !wanted(id)) {
+            let label = labels.get(id).map_or("no label", String::as_str);
+            *others.entry(label).or_default() += 1;
+        }
+        let others: Vec<String> = others.iter().map(|(l, n)| format!("{l}: {n}")).collect();
         let all = trains.len();
         let units: Vec<KnownUnit> = (trains.into_iter())
             .filter(|(id, _)| wanted(id))
@@ -174,16 +218,14 @@ impl PhyFolder {
             .collect();
         if units.is_empty() {
             return Err(Error::recording(format!(
-                "{}: expected units with the label good{}, got none of {all}",
+                "{}: expected units with the label {}, got none of {all} ({}); --also-mua takes those with mua as well, --label NAME others",
                 folder.display(),
-                if also_mua {
-                    " or mua"
-                } else {
-                    "; --also-mua takes those with mua as well"
-                }
+                taken.join(" or "),
+                others.join(", ")
             )));
         }
         Ok(Self {
+            others,
             other_units: all - units.len(),
             units,
             params,
@@ -308,30 +350,63 @@ fn channels(folder: &Path) -> Result<Vec<(usize, [f32; 2])>> {
     Ok(map.into_iter().map(|c| c as usize).zip(places).collect())
 }
 
+/// Tables of labels: those given by hand, then Kilosort's.
+const TABLES: [&[&str]; 2] = [
+    &[
+        "cluster_group.tsv",
+        "cluster_groups.csv",
+        "cluster_group.csv",
+    ],
+    &["cluster_KSLabel.tsv"],
+];
+/// Column of a table with its labels.
+const LABEL_COLUMNS: [&str; 2] = ["group", "KSLabel"];
+
 /// Label of each cluster: by hand, else Kilosort's; empty if there are none.
 fn labels(folder: &Path) -> Result<HashMap<u32, String>> {
-    let tables = ["cluster_group.tsv", "cluster_KSLabel.tsv"];
-    let Some(path) = (tables.iter().map(|name| folder.join(name))).find(|path| path.exists())
-    else {
-        return Ok(HashMap::new());
-    };
-    let text = std::fs::read_to_string(&path).map_err(|e| Error::io("reading", &path, &e))?;
     let mut labels = HashMap::new();
-    for (i, line) in text.lines().enumerate().skip(1) {
+    for names in TABLES {
+        let paths = names.iter().map(|name| folder.join(name));
+        if let Some(path) = paths.into_iter().find(|path| path.exists()) {
+            for (id, label) in table(&path)? {
+                labels.entry(id).or_insert(label);
+            }
+        }
+    }
+    Ok(labels)
+}
+
+/// Clusters and labels of one table, whose header names its columns.
+fn table(path: &Path) -> Result<HashMap<u32, String>> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io("reading", path, &e))?;
+    let separator = match text.lines().next() {
+        Some(header) if !header.contains('\t') && header.contains(',') => ',',
+        _ => '\t',
+    };
+    let mut labels = HashMap::new();
+    let mut column = 1;
+    for (i, line) in text.lines().enumerate() {
+        let fields: Vec<&str> = line.split(separator).map(str::trim).collect();
+        if i == 0 {
+            let named = fields.iter().position(|f| LABEL_COLUMNS.contains(f));
+            column = named.unwrap_or(1);
+            continue;
+        }
         if line.trim().is_empty() {
             continue;
         }
-        let fields = line.split_once('\t').and_then(|(id, label)| {
-            Some((id.trim().parse::<u32>().ok()?, label.trim().to_owned()))
-        });
-        let (id, label) = fields.ok_or_else(|| {
-            Error::recording(format!(
+        let id = fields[0].parse::<u32>().ok();
+        let (Some(id), Some(label)) = (id, fields.get(column)) else {
+            return Err(Error::recording(format!(
                 "{}, line {}: expected the number of a cluster, a tab and a label, got \"{line}\"",
                 path.display(),
                 i + 1
-            ))
-        })?;
-        labels.insert(id, label);
+            )));
+        };
+        // An empty label is none.
+        if !label.is_empty() {
+            labels.insert(id, (*label).to_owned());
+        }
     }
     Ok(labels)
 }

@@ -1,19 +1,27 @@
 //! Raw voltage, with what its header, its file or the options say of it.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use betz::sort::raw::{RawFile, RawInfo, likely_channels};
 use betz::sort::{Sorter, Voltage};
 use betz::text::count;
 use betz::{Error, ErrorKind, Result};
-use betz_interop::is_hdf5;
-use betz_interop::nwb::ElectricalSeries;
+use betz_formats::is_hdf5;
+use betz_formats::nwb::ElectricalSeries;
+use betz_formats::voltage::{VoltageRecording, VoltageStream, likely_channels, read_probe};
 
-use super::args::Raw;
+use super::args::{Raw, VoltagePart};
+use crate::report;
+
+/// Distance of channels without positions, in micrometres: each is sorted by itself.
+const APART_UM: f32 = 1000.0;
+/// Value of `--probe` that sorts each channel by itself.
+const NO_PROBE: &str = "none";
 
 /// Facts about the voltage that are known before a sample is read.
 pub(super) struct Info {
+    /// The stream that was chosen.
+    pub(super) stream: VoltageStream,
     /// File of the samples.
     pub(super) path: PathBuf,
     /// Samples of a channel a second.
@@ -22,27 +30,58 @@ pub(super) struct Info {
     pub(super) channels: usize,
     /// Microvolts a bit.
     pub(super) microvolts: f64,
-    /// Place of each channel, (x, y) in micrometres, where the file says; `None`: not an electrode, or nobody knows.
-    pub(super) places: Option<Vec<Option<[f32; 2]>>>,
+    /// True if a header describes the channels.
+    described: bool,
 }
 
-/// Place of the samples.
+/// Location of the samples.
 pub(super) enum Source {
-    /// In a file of nothing else, after so many bytes.
-    Flat { offset: u64 },
+    /// In a file of nothing else.
+    Flat,
     /// In a series of an NWB file.
     Series(Box<ElectricalSeries>),
 }
 
-/// The series of voltage that is asked for, in an NWB file.
-fn series(args: &Raw) -> Result<ElectricalSeries> {
-    ElectricalSeries::open(&args.raw, args.part.series.as_deref()).map_err(|e| match e.kind() {
-        ErrorKind::InvalidArgument if args.part.series.is_none() => {
-            let words = format!("{}; --series takes its name or its path", e.message());
-            e.in_words(words)
+/// The stream that was chosen, and its series if it lies in an NWB file, which stays open.
+struct StreamChoice {
+    stream: VoltageStream,
+    series: Option<Box<ElectricalSeries>>,
+}
+
+impl StreamChoice {
+    /// Chooses a stream of the file's header; `None` without a header.
+    fn of(args: &Raw) -> Result<Option<Self>> {
+        let wanted = args.part.stream.as_deref();
+        if is_hdf5(&args.raw) {
+            let series = ElectricalSeries::open(&args.raw, wanted).map_err(|e| match e.kind() {
+                ErrorKind::InvalidArgument if wanted.is_none() => {
+                    let words = format!("{}; --stream takes its name or its path", e.message());
+                    e.in_words(words)
+                }
+                _ => e,
+            })?;
+            return Ok(Some(Self {
+                stream: VoltageStream::of_series(&args.raw, &series),
+                series: Some(Box::new(series)),
+            }));
         }
-        _ => e,
-    })
+        match (VoltageRecording::read(&args.raw)?, wanted) {
+            (Some(recording), _) => Ok(Some(Self {
+                stream: recording.stream(wanted)?.clone(),
+                series: None,
+            })),
+            (None, Some(name)) => Err(Error::argument(format!(
+                "--stream {name}: expected an NWB file, or a header of SpikeGLX or Open Ephys, got {}",
+                args.raw.display()
+            ))),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// True if the file at `path` or a header beside it describes the samples.
+pub(super) fn has_header(path: &Path) -> Result<bool> {
+    Ok(is_hdf5(path) || VoltageRecording::read(path)?.is_some())
 }
 
 /// Facts that a file gives about its samples.
@@ -56,35 +95,27 @@ struct Header {
 }
 
 impl Header {
-    fn of(args: &Raw, series: Option<&ElectricalSeries>, header: Option<&RawInfo>) -> Self {
+    fn of(args: &Raw, chosen: Option<&StreamChoice>) -> Result<Self> {
         let raw = args.raw.display();
-        let (who, lack) = match series {
-            Some(_) => ("the file", format!("{raw} does not say")),
+        let (who, lack) = match chosen {
+            Some(chosen) if chosen.series.is_some() => ("the file", format!("{raw} does not say")),
+            Some(_) => (
+                "the header beside the samples",
+                format!("the header of {raw} does not say"),
+            ),
             None => (
                 "the header beside the samples",
                 format!("{raw} has no header"),
             ),
         };
-        let (rate_hz, channels, microvolts) = match (series, header) {
-            (Some(series), _) => (
-                Some(series.rate_hz()),
-                Some(series.channels()),
-                series.microvolts(),
-            ),
-            (None, Some(header)) => (
-                Some(header.rate_hz),
-                Some(header.channels),
-                Some(header.microvolts),
-            ),
-            (None, None) => (None, None, None),
-        };
-        Self {
+        let stream = chosen.map(|chosen| &chosen.stream);
+        Ok(Self {
             who,
             lack,
-            rate_hz,
-            channels,
-            microvolts,
-        }
+            rate_hz: stream.map(|s| s.rate_hz),
+            channels: stream.map(|s| s.row_channels),
+            microvolts: stream.map_or(Ok(None), VoltageStream::microvolts)?,
+        })
     }
 
     /// A fact that the user, the file or the sorter knows, in this order; the first two must not differ.
@@ -128,21 +159,10 @@ impl Header {
 impl Info {
     /// Facts about the recording, and its location; `sorter` supplies those that are not given.
     pub(super) fn of(args: &Raw, sorter: Option<&Sorter>) -> Result<(Self, Source)> {
-        let series = match is_hdf5(&args.raw) {
-            true => Some(series(args)?),
-            false => None,
-        };
-        if let (Some(name), None) = (&args.part.series, &series) {
-            return Err(Error::argument(format!(
-                "--series {name}: expected an NWB file, got {}",
-                args.raw.display()
-            )));
-        }
-        let header = match &series {
-            Some(_) => None,
-            None => RawInfo::of(&args.raw)?,
-        };
-        let said = Header::of(args, series.as_ref(), header.as_ref());
+        // A file that is missing has no header either: that is not what to name.
+        std::fs::metadata(&args.raw).map_err(|e| Error::io("reading", &args.raw, &e))?;
+        let chosen = StreamChoice::of(args)?;
+        let said = Header::of(args, chosen.as_ref())?;
         let settings = sorter.map(Sorter::settings);
         let rate_hz = said.fact(
             "--rate",
@@ -153,37 +173,67 @@ impl Info {
         let channels = said.channels(args, sorter)?;
         let sorters = settings.map(|s| s.microvolts);
         let microvolts = said.fact("--gain", args.part.gain, said.microvolts, sorters)?;
-        let (path, places, source) = match (series, header) {
-            (Some(series), _) => (
-                args.raw.clone(),
-                series.places().map(<[_]>::to_vec),
-                Source::Series(Box::new(series)),
+        let described = chosen.is_some();
+        let (stream, source) = match chosen {
+            Some(StreamChoice {
+                stream,
+                series: Some(series),
+            }) => (stream, Source::Series(series)),
+            Some(chosen) => (chosen.stream, Source::Flat),
+            None => (
+                VoltageStream::flat(&args.raw, rate_hz, channels, microvolts)?,
+                Source::Flat,
             ),
-            (None, Some(header)) => (
-                header.path,
-                header.places,
-                Source::Flat {
-                    offset: header.offset,
-                },
-            ),
-            (None, None) => (args.raw.clone(), None, Source::Flat { offset: 0 }),
         };
         let info = Self {
-            path,
+            path: stream.path().to_owned(),
+            stream,
             rate_hz,
             channels,
             microvolts,
-            places,
+            described,
         };
         if let Some(sorter) = sorter {
             info.same(sorter)?;
         }
-        if let Source::Series(series) = &source {
-            for note in series.notes() {
-                eprintln!("{}: {note}", info.path.display());
-            }
+        for note in &info.stream.notes {
+            report::remark(format!("{}: {note}", args.raw.display()));
         }
         Ok((info, source))
+    }
+
+    /// Position of each channel of a row: those of `probe`, else those of the header.
+    pub(super) fn places(&self, probe: Option<&Path>) -> Result<Vec<Option<[f32; 2]>>> {
+        let alone = probe.is_some_and(|probe| probe.as_os_str() == NO_PROBE);
+        if let Some(probe) = probe.filter(|_| !alone) {
+            let places = read_probe(probe, self.channels)?;
+            return Ok(places);
+        }
+        if let Some(places) = self.stream.places().filter(|_| !alone) {
+            return Ok(places);
+        }
+        let electrodes = self.stream.channels.iter().filter(|c| c.used);
+        let electrodes: Vec<usize> = electrodes.map(|c| c.column).collect();
+        let headed = self.described && self.stream.flat_offset().is_some();
+        if headed && !alone && electrodes.len() > 1 {
+            return Err(Error::argument(format!(
+                "--probe: expected a file with the positions of the {} electrodes of {}, because the header does not give them; --probe none sorts each by itself",
+                electrodes.len(),
+                self.stream.name
+            )));
+        }
+        if !alone && electrodes.len() > 1 {
+            report::remark(format!(
+                "{}: positions of the {} are unknown: each is sorted by itself; --probe FILE gives them",
+                self.path.display(),
+                count(electrodes.len() as u128, "channel")
+            ));
+        }
+        let mut places = vec![None; self.channels];
+        for column in electrodes {
+            places[column] = Some([column as f32 * APART_UM, 0.0]);
+        }
+        Ok(places)
     }
 
     /// Refuses a recording that the sorter was not trained for.
@@ -212,44 +262,42 @@ impl Info {
 
 impl Source {
     /// The samples that `info` tells of, and the rows of them that were asked for.
-    pub(super) fn open(self, info: &Info, args: &Raw) -> Result<(Box<dyn Voltage>, Range<u64>)> {
+    pub(super) fn open(
+        self,
+        info: &Info,
+        part: &VoltagePart,
+    ) -> Result<(Box<dyn Voltage>, Range<u64>)> {
         let mut voltage: Box<dyn Voltage> = match self {
             Self::Series(series) => series,
-            Self::Flat { offset } => Box::new(RawFile::open(&RawInfo {
-                path: info.path.clone(),
-                rate_hz: info.rate_hz,
-                channels: info.channels,
-                microvolts: info.microvolts,
-                places: None,
-                offset,
-            })?),
+            Self::Flat => info.stream.open(part.truncate)?,
         };
-        let all = voltage.rows();
         if let Some(likely) = likely_channels(voltage.as_mut())? {
-            eprintln!(
+            report::remark(format!(
                 "{}: {} given, but samples repeat as those of {} do: check --channels",
                 info.path.display(),
                 count(info.channels as u128, "channel"),
                 count(likely as u128, "channel")
-            );
+            ));
         }
+        let (rows, length) = (voltage.rows(), info.stream.length());
         let row = |option: &str, seconds: f64| {
             if !(seconds.is_finite() && seconds >= 0.0) {
                 return Err(Error::argument(format!(
                     "{option}: expected seconds, 0 or more, got {seconds}"
                 )));
             }
-            Ok((seconds * info.rate_hz).round().min(all as f64) as u64)
+            let at = (seconds * info.rate_hz).round().min(length as f64) as u64;
+            Ok(info.stream.row_at(at).min(rows))
         };
-        let from = row("--from", args.part.from)?;
-        let until = match args.part.until {
+        let from = row("--from", part.from)?;
+        let until = match part.until {
             Some(seconds) => row("--until", seconds)?,
-            None => all,
+            None => rows,
         };
         if from >= until {
             return Err(Error::argument(format!(
                 "--from, --until: expected some of the {:.3} s, got none",
-                all as f64 / info.rate_hz
+                length as f64 / info.rate_hz
             )));
         }
         Ok((voltage, from..until))

@@ -7,7 +7,7 @@ use betz::file::write_atomically;
 use betz::sort::Sorter;
 use betz::{Error, Result};
 
-use super::input::{Info, Source};
+use super::input::Info;
 
 /// The first line of `params.py`; it tells a folder of ours from somebody else's.
 const MADE: &str = "# Written by betz sort.";
@@ -21,8 +21,8 @@ pub(super) struct Folder<'a> {
 
 impl<'a> Folder<'a> {
     /// Refuses samples that Phy cannot open, and a folder that holds something else than an earlier result.
-    pub(super) fn of(path: &'a Path, source: &Source, force: bool) -> Result<Self> {
-        let Source::Flat { offset } = *source else {
+    pub(super) fn of(path: &'a Path, info: &Info, force: bool) -> Result<Self> {
+        let Some(offset) = info.stream.flat_offset() else {
             return Err(Error::argument(format!(
                 "--phy {}: expected samples in a flat file, which is what Phy opens, got an NWB file; write its samples to one (int16, channels interleaved) and sort that",
                 path.display()
@@ -39,69 +39,65 @@ impl<'a> Folder<'a> {
         )))
     }
 
-    /// Writes the folder.
-    pub(super) fn write(
-        &self,
-        info: &Info,
-        sorter: &Sorter,
-        ticks: &[i64],
-        units: &[u32],
-        microvolts: &[f32],
-    ) -> Result<()> {
+    /// Writes the folder: what Phy (phylib) and SpikeInterface read.
+    pub(super) fn write(&self, info: &Info, sorter: &Sorter, spikes: &PhySpikes<'_>) -> Result<()> {
         let folder = self.path;
         std::fs::create_dir_all(folder).map_err(|e| Error::io("making", folder, &e))?;
-        let ids: Vec<i32> = units
-            .iter()
-            .map(|u| sorter.units()[*u as usize].id as i32)
-            .collect();
-        let times: Vec<u8> = ticks.iter().flat_map(|t| t.to_le_bytes()).collect();
-        npy(folder, "spike_times.npy", "<i8", &[ticks.len()], &times)?;
-        let narrow: Vec<u8> = ids.iter().flat_map(|i| i.to_le_bytes()).collect();
-        npy(folder, "spike_clusters.npy", "<i4", &[ids.len()], &narrow)?;
-        let sizes: Vec<u8> = microvolts
-            .iter()
-            .flat_map(|v| v.abs().to_le_bytes())
-            .collect();
-        npy(folder, "amplitudes.npy", "<f4", &[microvolts.len()], &sizes)?;
-        let layout = sorter.layout();
-        let channels: Vec<u8> = layout
-            .used
-            .iter()
-            .flat_map(|c| (*c as i32).to_le_bytes())
-            .collect();
+        let (layout, units) = (sorter.layout(), sorter.units());
+        let (n, channels) = (spikes.rows.len(), layout.channels());
+        let ids = spikes.units.iter().map(|u| units[*u as usize].id as i32);
+        let places = spikes.units.iter().map(|u| *u as i32);
+        let used = layout.used.iter().map(|c| *c as i32);
+        let positions = layout.places.as_flattened();
+        let sizes = spikes.microvolts.iter().map(|v| v.abs());
+        npy(
+            folder,
+            "spike_times.npy",
+            "<i8",
+            &[n],
+            &bytes(spikes.rows.iter().copied(), i64::to_le_bytes),
+        )?;
+        npy(
+            folder,
+            "spike_clusters.npy",
+            "<i4",
+            &[n],
+            &bytes(ids, i32::to_le_bytes),
+        )?;
+        npy(
+            folder,
+            "spike_templates.npy",
+            "<i4",
+            &[n],
+            &bytes(places, i32::to_le_bytes),
+        )?;
+        npy(
+            folder,
+            "amplitudes.npy",
+            "<f4",
+            &[n],
+            &bytes(sizes, f32::to_le_bytes),
+        )?;
         npy(
             folder,
             "channel_map.npy",
             "<i4",
-            &[layout.channels()],
-            &channels,
+            &[channels],
+            &bytes(used, i32::to_le_bytes),
         )?;
-        let places = layout.places.as_flattened();
-        let places: Vec<u8> = places.iter().flat_map(|p| p.to_le_bytes()).collect();
         npy(
             folder,
             "channel_positions.npy",
             "<f4",
-            &[layout.channels(), 2],
-            &places,
+            &[channels, 2],
+            &bytes(positions.iter().copied(), f32::to_le_bytes),
         )?;
-        let raw =
-            std::fs::canonicalize(&info.path).map_err(|e| Error::io("reading", &info.path, &e))?;
-        write_atomically(&folder.join("params.py"), |file| {
-            writeln!(file, "{MADE}")?;
-            writeln!(file, "dat_path = {:?}", raw.display().to_string())?;
-            writeln!(file, "n_channels_dat = {}", info.channels)?;
-            writeln!(file, "dtype = 'int16'")?;
-            writeln!(file, "offset = {}", self.offset)?;
-            writeln!(file, "sample_rate = {}", info.rate_hz)?;
-            writeln!(file, "hp_filtered = False")
-        })?;
+        self.write_templates(sorter)?;
+        self.write_params(info)?;
         write_atomically(&folder.join("cluster_info.tsv"), |file| {
             writeln!(file, "cluster_id\tch\tfr\tamp\tn_spikes")?;
-            for unit in sorter.units() {
-                let spikes = units
-                    .iter()
-                    .filter(|u| sorter.units()[**u as usize].id == unit.id);
+            for (place, unit) in units.iter().enumerate() {
+                let spikes = spikes.units.iter().filter(|u| **u as usize == place);
                 writeln!(
                     file,
                     "{}\t{}\t{:.3}\t{:.1}\t{}",
@@ -115,6 +111,81 @@ impl<'a> Folder<'a> {
             Ok(())
         })
     }
+
+    /// Templates of size 1: a spike of a unit is its template times its amplitude, in microvolts.
+    fn write_templates(&self, sorter: &Sorter) -> Result<()> {
+        let channels = sorter.layout().channels();
+        let (mut templates, mut samples) = (Vec::new(), 0);
+        for unit in sorter.units() {
+            let mut mean = sorter.mean_waveform(unit);
+            let size = mean.iter().fold(0.0_f32, |most, v| most.max(v.abs()));
+            if size > 0.0 {
+                mean.iter_mut().for_each(|v| *v /= size);
+            }
+            samples = mean.len() / channels.max(1);
+            templates.extend(mean);
+        }
+        let units = sorter.units().len();
+        let shape = [units, samples, channels];
+        npy(
+            self.path,
+            "templates.npy",
+            "<f4",
+            &shape,
+            &bytes(templates.iter().copied(), f32::to_le_bytes),
+        )?;
+        let each: Vec<&[f32]> = templates
+            .chunks_exact((samples * channels).max(1))
+            .collect();
+        let pairs = each.iter().flat_map(|a| each.iter().map(move |b| (*a, *b)));
+        let similar = pairs.map(|(a, b)| cosine(a, b));
+        npy(
+            self.path,
+            "similar_templates.npy",
+            "<f4",
+            &[units, units],
+            &bytes(similar, f32::to_le_bytes),
+        )
+    }
+
+    fn write_params(&self, info: &Info) -> Result<()> {
+        let raw =
+            std::fs::canonicalize(&info.path).map_err(|e| Error::io("reading", &info.path, &e))?;
+        write_atomically(&self.path.join("params.py"), |file| {
+            writeln!(file, "{MADE}")?;
+            writeln!(file, "dat_path = {:?}", raw.display().to_string())?;
+            writeln!(file, "n_channels_dat = {}", info.channels)?;
+            writeln!(file, "dtype = 'int16'")?;
+            writeln!(file, "offset = {}", self.offset)?;
+            writeln!(file, "sample_rate = {:?}", info.rate_hz)?;
+            writeln!(file, "hp_filtered = False")
+        })
+    }
+}
+
+/// Sorted spikes as Phy counts them.
+pub(super) struct PhySpikes<'a> {
+    /// Row of the file of each spike, ascending.
+    pub(super) rows: &'a [i64],
+    /// Unit of each spike, by its place in the sorter.
+    pub(super) units: &'a [u32],
+    /// Minimum of each spike in microvolts.
+    pub(super) microvolts: &'a [f32],
+}
+
+/// Cosine of the angle between two templates; 0 if one is 0.
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let product = |a: &[f32], b: &[f32]| -> f64 {
+        let pairs = a.iter().zip(b);
+        pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    let size = (product(a, a) * product(b, b)).sqrt();
+    (product(a, b) / size.max(f64::MIN_POSITIVE)) as f32
+}
+
+/// Little-endian bytes of `values`.
+fn bytes<T, const N: usize>(values: impl Iterator<Item = T>, of: fn(T) -> [u8; N]) -> Vec<u8> {
+    values.flat_map(of).collect()
 }
 
 /// One array in NumPy's format, version 1.

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::args::{Feature, SortRun};
 use super::input::{Info, Source};
 use super::phy;
+use super::row_clock::RowClock;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome, Table};
 
@@ -34,6 +35,10 @@ struct SortReport {
     /// Seconds of the sorter's own work.
     seconds: f64,
     times_real_time: f64,
+    /// Stream that was used.
+    stream: String,
+    /// Spikes left out because they lie beside a gap.
+    near_gaps: usize,
     /// Units whose centre or rate has left its band; their labels stay what they were.
     moved: Vec<UnitMoved>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,6 +83,23 @@ struct Out {
     seconds: f64,
 }
 
+impl Out {
+    /// Keeps the entries that `kept` marks.
+    fn retain(&mut self, kept: &[bool]) {
+        fn only<T>(values: &mut Vec<T>, kept: &[bool]) {
+            // Values that a feature does not have are absent for all.
+            let mut marks = kept.iter();
+            if values.len() == kept.len() {
+                values.retain(|_| marks.next() == Some(&true));
+            }
+        }
+        only(&mut self.ticks, kept);
+        only(&mut self.channels, kept);
+        only(&mut self.weights, kept);
+        only(&mut self.microvolts, kept);
+    }
+}
+
 pub(super) fn run(args: &SortRun) -> Result<()> {
     let sorter = Sorter::load(&args.sorter)?;
     let (info, source) = Info::of(&args.raw, Some(&sorter))?;
@@ -88,16 +110,22 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
     files.writes("--out", &args.out, Kind::Sorted)?;
     check_options(args)?;
     let phy = (args.phy.as_deref())
-        .map(|folder| phy::Folder::of(folder, &source, args.common.force))
+        .map(|folder| phy::Folder::of(folder, &info, args.common.force))
         .transpose()?;
     let meta = meta(args, &source);
-    let (mut voltage, rows) = source.open(&info, &args.raw)?;
-    let ticks = (rows.end - rows.start) as i64;
+    let (mut voltage, rows) = source.open(&info, &args.raw.part)?;
+    let clock = RowClock::new(&info, rows.clone());
+    if args.feature == Feature::Sbp && clock.pieces.len() > 1 {
+        return Err(Error::argument(format!(
+            "--feature sbp: expected a recording without gaps, got {}; --from and --until take a part of it",
+            count(clock.pieces.len() as u128 - 1, "gap")
+        )));
+    }
     report::stop_on_interrupt();
     let bar = Bar::new();
     let mut blocks = Blocks {
         voltage: voltage.as_mut(),
-        rows,
+        rows: rows.clone(),
         block: args.block,
         bar: &bar,
     };
@@ -105,12 +133,13 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
     let mut ran = SortReport {
         file: args.out.display().to_string(),
         feature: "sorted",
-        recorded_seconds: ticks as f64 / info.rate_hz,
+        recorded_seconds: (rows.end - rows.start) as f64 / info.rate_hz,
+        stream: info.stream.name.clone(),
         ..SortReport::default()
     };
     let mut recording = Recording {
         tick_seconds: 1.0 / info.rate_hz,
-        ticks,
+        ticks: clock.ticks,
         spikes: Spikes::default(),
         channel_names: Vec::new(),
         behavior: None,
@@ -129,13 +158,33 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
         &mut recording,
     )?;
     drop(bar);
-    recording.segments = vec![Segment {
-        start: 0,
-        stop: recording.ticks,
-    }];
+    if args.feature != Feature::Sbp {
+        let kept = clock.away_from_gaps(&out.ticks);
+        ran.near_gaps = kept.iter().filter(|kept| !**kept).count();
+        out.retain(&kept);
+    }
     if let Some(folder) = &phy {
-        folder.write(&info, &sorter, &out.ticks, &out.channels, &out.microvolts)?;
+        // Phy counts the rows of the file.
+        let rows: Vec<i64> = out.ticks.iter().map(|t| t + rows.start as i64).collect();
+        let spikes = phy::PhySpikes {
+            rows: &rows,
+            units: &out.channels,
+            microvolts: &out.microvolts,
+        };
+        folder.write(&info, &sorter, &spikes)?;
         ran.phy = Some(folder.path.display().to_string());
+    }
+    recording.segments = match args.feature {
+        Feature::Sbp => vec![Segment {
+            start: 0,
+            stop: recording.ticks,
+        }],
+        Feature::Sorted | Feature::Crossings => clock.segments(),
+    };
+    if args.feature != Feature::Sbp {
+        out.ticks
+            .iter_mut()
+            .for_each(|tick| *tick = clock.tick(*tick));
     }
     ran.channels = recording.channel_names.len();
     ran.spikes = out.ticks.len() as u64;

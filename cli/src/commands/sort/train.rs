@@ -1,7 +1,6 @@
 //! `betz sort train`.
 
 use betz::Result;
-use betz::sort::raw::read_probe;
 use betz::sort::{Apart, Reference, Settings, TrainOptions, train};
 use betz::{Error, text::count};
 use serde::Serialize;
@@ -14,8 +13,6 @@ use crate::report::{self, Bar, Outcome};
 
 /// Channels from which on the median of all is taken off, unless said otherwise.
 const MEDIAN_FROM: usize = 16;
-/// Without places, channels are this far apart: each is sorted by itself.
-const APART_UM: f32 = 1000.0;
 
 #[derive(Serialize)]
 struct SorterReport {
@@ -36,6 +33,8 @@ struct SorterReport {
     noise_microvolts: Vec<f32>,
     quantisation_error: Vec<f64>,
     seconds: f64,
+    /// Stream that was used.
+    stream: String,
     #[serde(skip)]
     sorter: show::SorterFacts,
 }
@@ -47,13 +46,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
     let (info, source) = Info::of(&args.raw, None)?;
     files = files.reads("RAW", &info.path);
     files.writes("--out", &args.out, Kind::Sorter)?;
-    let places = match (&args.probe, &info.places) {
-        (Some(path), _) => read_probe(path, info.channels)?,
-        (None, Some(places)) => places.clone(),
-        (None, None) => (0..info.channels)
-            .map(|c| Some([c as f32 * APART_UM, 0.0]))
-            .collect(),
-    };
+    let places = info.places(args.probe.as_deref())?;
     let unplaced = places.iter().filter(|p| p.is_none()).count();
     let mut settings = Settings::new(info.rate_hz, info.microvolts);
     (settings.low_hz, settings.high_hz) = band(&args.band)?;
@@ -67,7 +60,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
         ReferenceName::Median => Reference::Median,
         ReferenceName::Lrr => Reference::Regression,
     };
-    let (mut voltage, rows) = source.open(&info, &args.raw)?;
+    let (mut voltage, rows) = source.open(&info, &args.raw.part)?;
     let recorded_seconds = (rows.end - rows.start) as f64 / info.rate_hz;
     let options = TrainOptions {
         rows,
@@ -103,6 +96,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
         noise_microvolts: sorter.layout().noise.clone(),
         quantisation_error: trained.quantisation_error,
         seconds,
+        stream: info.stream.name.clone(),
         sorter: show::facts(sorter, &args.out),
     };
     for (what, which) in [

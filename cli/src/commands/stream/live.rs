@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use betz::model::Decoder;
 use betz::stream::Stats;
 use betz::{Error, Progress, Result};
-use betz_interop::bus::{Counts, Frame, Reception, Source, Stream, open_sink, open_source};
 use betz_live::{SessionReport, Until, step_rig};
+use betz_rigs::bus::{Counts, Frame, Reception, Source, Stream, open_sink, open_source};
 use serde::Serialize;
 
 use super::args::Stream as Arguments;
@@ -115,14 +115,17 @@ pub(super) fn run(args: &Arguments, source: &str) -> Result<()> {
                 || silence.is_some_and(|most| newest.get().elapsed() >= most)
         },
     };
-    live.run(&until, &mut |_| {
+    let ran = live.run(&until, &mut |_| {
         newest.set(Instant::now());
         Ok(())
-    })?;
+    });
+    let sent = live.sent();
+    // No command stands, however it ended.
+    ran.and(live.rest_outputs(&mut |_| Ok(())))?;
     let unlike = unlike.map(LiveComparison::finish).transpose()?;
     let stats = session::of(&mut live)?.stats();
     let heard = *heard.lock().unwrap_or_else(PoisonError::into_inner);
-    let streamed = StreamReport::new(&live.report(), &stats, unlike, [&heard, &live.sent()]);
+    let streamed = StreamReport::new(&live.report(), &stats, unlike, [&heard, &sent]);
     report::tell(&streamed, args.common.json)
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::bank::FilterOptions;
 use crate::common_args::{Common, Part, chunk_memory};
 use crate::parse::positive_seconds;
 
@@ -31,9 +32,8 @@ pub(crate) struct Sums {
     /// Filter bank: single (10 ms), slow (0.1 to 10 s), reach (10 to 800 ms) or wide (10 ms to 3 s)
     #[arg(long, value_name = "NAME", conflicts_with = "filters")]
     pub(crate) bank: Option<String>,
-    /// One PSC filter t^n e^(-t/tau) as TAU:ORDER, tau in seconds; repeat for a bank
-    #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
-    pub(crate) filters: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterOptions,
     /// Length of one step in seconds [default: the bin of a binned recording, else 0.005]
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) step: Option<f64>,

@@ -5,7 +5,6 @@ pub(crate) mod args;
 use std::path::Path;
 
 use betz::device::Device;
-use betz::psc::FilterBank;
 use betz::recording::{AlignReport, OutputInfo};
 use betz::team::Alone;
 use betz::train::TrainOptions;
@@ -180,7 +179,7 @@ fn check(args: &Arguments, are_sums: &[bool]) -> Result<()> {
             "--labels: expected a recording to sum, got sums, whose outputs are fixed",
         ));
     }
-    let told = args.bank.is_some() || !args.filters.is_empty();
+    let told = args.bank.is_some() || !args.filter.filters.is_empty();
     if told == (recordings > 0) {
         return Ok(());
     }
@@ -193,15 +192,14 @@ fn check(args: &Arguments, are_sums: &[bool]) -> Result<()> {
 
 /// The sums over the recording at `path`, and the report on its behaviour.
 fn of_recording(args: &Arguments, device: &Device, path: &Path) -> Result<(Sums, AlignReport)> {
-    let bank = bank::named(args.bank.as_deref().unwrap_or(""), &args.filters, "")?;
     if let Some(memory) = args.memory {
-        return in_chunks(args, device, path, bank, memory);
+        return in_chunks(args, device, path, memory);
     }
     let recording = data::read_recording(path, &args.part.behavior)?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let at = |e: Error| e.at(path.display());
     let (dataset, aligned) = data::aligned_dataset(recording, step, &args.part).map_err(at)?;
-    let options = options(args, bank, dataset.step_seconds)?;
+    let options = options(args, dataset.step_seconds)?;
     let sums = match &args.labels {
         None => Sums::over(device, &dataset, &options, &Bar::new()),
         Some(text) => {
@@ -217,7 +215,6 @@ fn in_chunks(
     args: &Arguments,
     device: &Device,
     path: &Path,
-    bank: FilterBank,
     memory: u64,
 ) -> Result<(Sums, AlignReport)> {
     let (mut file, aligned) = chunks::open(path, &args.part, memory, |stretches| {
@@ -227,7 +224,7 @@ fn in_chunks(
         Ok((stretches, step))
     })?;
     let outline = file.outline().clone();
-    let options = options(args, bank, outline.step_seconds)?;
+    let options = options(args, outline.step_seconds)?;
     let banks = std::slice::from_ref(&options.bank);
     (file.check_chunks(&options, banks)).map_err(|e| e.at(path.display()))?;
     let cuts = file.cuts().to_vec();
@@ -250,12 +247,9 @@ fn in_chunks(
 }
 
 /// Training options of the sums, on a clock of `step_seconds`.
-pub(super) fn options(
-    args: &Arguments,
-    bank: FilterBank,
-    step_seconds: f64,
-) -> Result<TrainOptions> {
-    let mut options = TrainOptions::new(bank);
+pub(super) fn options(args: &Arguments, step_seconds: f64) -> Result<TrainOptions> {
+    let bank = args.bank.as_deref().unwrap_or("");
+    let mut options = TrainOptions::new(args.filter.named(bank, "", step_seconds)?);
     options.low_pass = args.low_pass.as_deref().map(bank::low_pass).transpose()?;
     options.delay_steps = bank::delay_steps(&args.delay, step_seconds)?;
     options.keep_artefacts = args.keep_artefacts;

@@ -6,6 +6,7 @@ use betz::train::Kind;
 use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 
+use crate::bank::FilterOptions;
 use crate::common_args::{Common, Part, Weights, chunk_memory, memory_size};
 use crate::parse::positive_seconds;
 
@@ -36,8 +37,10 @@ pub struct Train {
     /// Model file to write
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
-    /// Length of one step in seconds [default: the bin of a binned recording, else 0.005; with
-    /// --decoder place: 0.1, or the interval between samples of behaviour if that is longer]
+    /// Length of one step in seconds [default: the bin of a binned recording; of spike times, the
+    /// best of the interval between samples of behaviour, 0.02, 0.05 and 0.1 for a linear decoder
+    /// (0.005 with --folds 0 or --memory); with --decoder place: 0.1, or the interval between
+    /// samples of behaviour if that is longer]
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) step: Option<f64>,
     /// Filter bank: auto (chosen by cross-validation), single (10 ms), slow (0.1 to 10 s), reach
@@ -49,9 +52,8 @@ pub struct Train {
         conflicts_with = "filters"
     )]
     pub(crate) bank: String,
-    /// One PSC filter t^n e^(-t/tau) as TAU:ORDER, tau in seconds; repeat for a bank
-    #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
-    pub(crate) filters: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterOptions,
     /// Ridge added to the diagonal of the centred Γ (a sum over steps, not a mean) [default: chosen
     /// by cross-validation; with --folds 0: by generalised cross-validation]
     #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
@@ -82,15 +84,27 @@ pub struct Train {
     /// none]
     #[arg(long, value_name = "HZ[:ORDER]")]
     pub(crate) low_pass: Option<String>,
-    /// Decoder kind. auto: the linear one, unless another is better in cross-validation by more
-    /// than two standard errors. With --labels, without --gate: classes, if nothing else is given
+    /// Decoder kind. auto blends several. linear is one matrix, trained at once [default: auto; linear
+    /// with --gate, --memory, --retain or --folds 0; classes with --labels]
     #[arg(
         long,
         value_enum,
-        default_value_t = DecoderKind::Linear,
-        default_value_ifs([("gate", ArgPredicate::IsPresent, "linear"), ("labels", ArgPredicate::IsPresent, "classes")])
+        default_value_t = DecoderKind::Auto,
+        hide_default_value = true,
+        default_value_ifs([
+            ("gate", ArgPredicate::IsPresent, "linear"),
+            ("labels", ArgPredicate::IsPresent, "classes"),
+            ("memory", ArgPredicate::IsPresent, "linear"),
+            ("retain", ArgPredicate::IsPresent, "linear"),
+            ("folds", ArgPredicate::Equals("0".into()), "linear"),
+        ])
     )]
     pub(crate) decoder: DecoderKind,
+    /// With --decoder auto: time that training may take on this machine, about, such as 10s. Members
+    /// of the blend are left out until the expected time is below, the most costly first [default: no
+    /// limit]
+    #[arg(long, value_name = "TIME", value_parser = positive_seconds)]
+    pub(crate) budget: Option<f64>,
     /// Train on labels, to decode classes: a column of whole numbers (-1: none), a condition such as
     /// move=speed>60 (in the outputs' unit), or a file of intervals in seconds (.csv with
     /// start,stop,name per line; .npz with these arrays)
@@ -193,9 +207,9 @@ pub(crate) enum DecoderKind {
     Recurrent,
     /// Probabilities of classes, from --labels
     Classes,
-    /// The best of linear, lift and experts by cross-validation; linear if no other is clearly better
+    /// Linear, lift, experts and recurrent side by side, weighted by how they decode what they were not trained on
     Auto,
-    /// The best of these and recurrent, whose networks take minutes of processor time
+    /// The best one of these kinds on data that come after its training, or on trials held out
     Best,
 }
 

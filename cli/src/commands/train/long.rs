@@ -6,13 +6,13 @@ use betz::team::Team;
 use betz::train::Training;
 use betz::train::long::File;
 use betz::{Result, input_form};
-use betz_live::FrontEnd;
 
 use super::args::{DecoderKind, Train};
 use super::{options, print};
 use crate::chunks;
 use crate::data;
 use crate::device;
+use crate::front_end;
 use crate::report::{self, Bar};
 
 /// Trains by a team; its first process writes the model.
@@ -29,15 +29,21 @@ pub(crate) fn run(team: &dyn Team, args: &Train, device: &Device, memory: u64) -
     device::note_fallback(&trained.ran, "training");
     let meta = Recording::read_meta(&args.recording)?;
     let model = input_form::marked(trained.decoder, form)?;
-    let model = FrontEnd::attach_of_meta(meta.as_deref(), model)?;
+    let model = front_end::attach(meta.as_deref(), model)?;
     report::check_interrupt("training")?;
     model.save(&args.out)?;
     let seconds = bar.seconds();
     drop(bar);
+    let warned: Vec<String> = (trained.artefacts.warning(model.training().steps))
+        .into_iter()
+        .collect();
+    for warning in &warned {
+        eprintln!("warning: {warning}");
+    }
     let facts = print::Facts {
         aligned,
         artefacts: trained.artefacts,
-        warnings: Vec::new(),
+        warnings: warned,
         comparison: None,
         device: trained.ran.device,
         seconds,

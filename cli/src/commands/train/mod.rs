@@ -4,19 +4,21 @@ pub(crate) mod args;
 mod classes;
 pub(crate) mod long;
 mod options;
-mod print;
+pub(crate) mod print;
 
+use betz::model::LogVariance;
 use betz::team::Alone;
 use betz::train::TrainingOutcome;
 use betz::train::place::default_step;
 use betz::train::retained;
 use betz::{Error, ErrorKind, Result, input_form};
-use betz_live::FrontEnd;
 
 use crate::data;
 use crate::device;
 use crate::files::{self, Files, Kind};
+use crate::front_end;
 use crate::report::{self, Bar};
+use crate::step;
 use args::{DecoderKind, Train};
 use options::{multi_unit, training};
 use print::GramError;
@@ -37,16 +39,18 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         args,
     )
     .map_err(|e| e.at(args.recording.display()))?;
-    let step = args.step.unwrap_or_else(|| match args.decoder {
-        DecoderKind::Place => default_step(&recording),
-        _ => data::default_step(&recording),
-    });
-    let form = recording.form;
-    let front_end = FrontEnd::of_meta(recording.meta.as_deref());
-    let finish = |decoder| match &front_end {
-        Some(front_end) => front_end.attach(input_form::marked(decoder, form)?),
-        None => input_form::marked(decoder, form),
+    let step = match (args.step, args.decoder) {
+        (Some(step), _) => step,
+        (None, DecoderKind::Place) => default_step(&recording),
+        (None, DecoderKind::Classes) => data::default_step(&recording),
+        _ => step::choose(&recording, &args.part, args.folds, |step| {
+            options::bank(args, step)
+        })
+        .map_err(|e| e.at(args.recording.display()))?,
     };
+    let form = recording.form;
+    let meta = recording.meta.clone();
+    let finish = |decoder| front_end::attach(meta.as_deref(), input_form::marked(decoder, form)?);
     let at = |e: Error| e.at(args.recording.display());
     let (dataset, aligned) = data::aligned_dataset(recording, step, &args.part).map_err(at)?;
     let training = training(args, dataset.step_seconds)?;
@@ -107,7 +111,7 @@ fn say_what_is_masked(silent: usize, channels: usize) {
 /// Names the options that the training `trained` had no use for.
 fn say_what_has_no_effect(args: &Train, trained: &TrainingOutcome) {
     let kind = trained.decoder.kind();
-    if args.variance && !matches!(kind, "lift" | "experts") {
+    if args.variance && trained.decoder.attachment(LogVariance::TAG).is_none() {
         eprintln!("--variance has no effect: a {kind} decoder estimates no variance");
     }
     if args.retain.is_some() && trained.decoder.attachment(retained::TAG).is_none() {

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use betz::device::Precision;
+use betz::psc::FilterBank;
 use betz::recording::Recording;
 use betz::recording::multiunit::random_groups;
 use betz::train::{Delay, GramPath, KindOptions, MaskPolicy, RidgeChoice, Solver, Training};
 use betz::{Error, Result};
 
 use super::args::{DecoderKind, Gram, SolverName, Train};
-use crate::bank;
+use crate::bank::{delay_steps, low_pass, refuse_ahead};
 use clap::ValueEnum;
 
 /// Longest delay that `--delay auto` tries, in both directions.
@@ -20,7 +21,8 @@ fn kinds(args: &Train) -> Result<KindOptions> {
     use DecoderKind::{Auto, Best, Classes, Experts, Lift, Linear, Place, Recurrent};
     let layers = args.layers.as_ref().map(Vec::len);
     let weights = args.weights.map(|_| 1);
-    let sizes: [(&str, Option<usize>, &[DecoderKind]); 9] = [
+    let budget = args.budget.map(|_| 1);
+    let sizes: [(&str, Option<usize>, &[DecoderKind]); 10] = [
         (
             "--latents",
             args.latents,
@@ -33,11 +35,12 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         ),
         ("--experts", args.experts, &[Experts, Auto, Best]),
         ("--cells", args.cells, &[Place]),
-        ("--layers", layers, &[Recurrent, Best]),
-        ("--members", args.members, &[Recurrent, Best]),
-        ("--mixed", args.mixed, &[Recurrent, Best]),
-        ("--epochs", args.epochs, &[Recurrent, Best]),
-        ("--weights", weights, &[Recurrent, Best]),
+        ("--layers", layers, &[Recurrent, Auto, Best]),
+        ("--members", args.members, &[Recurrent, Auto, Best]),
+        ("--mixed", args.mixed, &[Recurrent, Auto, Best]),
+        ("--epochs", args.epochs, &[Recurrent, Auto, Best]),
+        ("--weights", weights, &[Recurrent, Auto, Best]),
+        ("--budget", budget, &[Auto]),
     ];
     let name = |kind: DecoderKind| {
         kind.to_possible_value()
@@ -63,7 +66,7 @@ fn kinds(args: &Train) -> Result<KindOptions> {
             None => KindOptions::auto(),
         },
     };
-    if args.folds == 0 {
+    if args.folds == 0 && args.decoder != Recurrent {
         return Err(Error::argument(
             "--decoder: expected --folds of at least 2 to choose by, got 0",
         ));
@@ -78,6 +81,7 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         mixed: args.mixed,
         epochs: args.epochs,
         weights: args.weights.map(Into::into),
+        budget_seconds: args.budget,
         seed: args.seed,
         ..kinds
     })
@@ -137,16 +141,49 @@ fn read_groups(path: &Path, recording: &Recording) -> Result<Vec<Vec<u32>>> {
     Ok(groups)
 }
 
+/// Refuses filters that look ahead where a session would decode.
+fn check_ahead(args: &Train, bank: &FilterBank) -> Result<()> {
+    if args.decoder != DecoderKind::Linear || args.labels.is_some() {
+        return refuse_ahead(
+            bank,
+            "--decoder linear, because other decoders work step by step",
+        );
+    }
+    if args.memory.is_some() {
+        return refuse_ahead(bank, "training without --memory, which reads step by step");
+    }
+    if args.variance {
+        return refuse_ahead(
+            bank,
+            "training without --variance, which decodes step by step",
+        );
+    }
+    Ok(())
+}
+
+/// The bank that the options name, on steps of `step_seconds`.
+pub(super) fn bank(args: &Train, step_seconds: f64) -> Result<Option<FilterBank>> {
+    // A recurrent decoder hears the counts of a bin.
+    if args.decoder == DecoderKind::Recurrent && args.folds == 0 {
+        return Ok(None);
+    }
+    let bank = args.filter.chosen(&args.bank, args.folds, step_seconds)?;
+    bank.as_ref()
+        .map_or(Ok(()), |bank| check_ahead(args, bank))?;
+    Ok(bank)
+}
+
 /// The training that the options ask for, on a clock of `step_seconds`.
 pub(super) fn training(args: &Train, step_seconds: f64) -> Result<Training> {
+    let bank = bank(args, step_seconds)?;
     Ok(Training {
-        bank: bank::chosen(&args.bank, &args.filters, args.folds)?,
-        low_pass: args.low_pass.as_deref().map(bank::low_pass).transpose()?,
+        bank,
+        low_pass: args.low_pass.as_deref().map(low_pass).transpose()?,
         delay: match args.delay.as_str() {
             "auto" => Delay::Estimated {
                 within_seconds: LONGEST_DELAY_SECONDS,
             },
-            text => Delay::Steps(bank::delay_steps(text, step_seconds)?),
+            text => Delay::Steps(delay_steps(text, step_seconds)?),
         },
         ridge: match (args.ridge, args.noise) {
             (Some(ridge), _) => Some(RidgeChoice::Fixed(ridge)),

@@ -65,9 +65,9 @@ struct KindRow {
     /// In R² on the linear decoder, and its standard error over folds.
     gain: f64,
     gain_error: f64,
-    /// Mean over outputs on regions that were left out; absent where none were.
+    /// In the blend; absent where none was trained.
     #[serde(skip_serializing_if = "Option::is_none")]
-    unseen: Option<f64>,
+    weight: Option<f64>,
     /// Distance that half of the estimated places are closer than; absent where outputs are no coordinates.
     #[serde(skip_serializing_if = "Option::is_none")]
     median_error: Option<f64>,
@@ -90,7 +90,7 @@ fn row(score: train::KindScore) -> KindRow {
         r2: score.r2,
         gain: score.gain,
         gain_error: score.gain_error,
-        unseen: score.unseen,
+        weight: score.weight,
         median_error: score.median_error,
         multiply_adds: score.multiply_adds,
         outputs: score.scores,
@@ -106,7 +106,7 @@ fn kind_table(trained: &TrainingReport) -> Result<()> {
         "decoder",
         "R²",
         "gain",
-        "regions left out",
+        "weight",
         "median distance",
         "multiply-adds per step",
         "configuration",
@@ -121,7 +121,7 @@ fn kind_table(trained: &TrainingReport) -> Result<()> {
             kind.decoder.to_owned(),
             format!("{:.4}", kind.r2),
             gain,
-            (kind.unseen).map_or_else(String::new, |r2| format!("{r2:.4}")),
+            (kind.weight).map_or_else(String::new, |weight| format!("{weight:.2}")),
             (kind.median_error).map_or_else(String::new, |d| format!("{d:.4}")),
             format!("{:.0}", kind.multiply_adds),
             kind.configuration.clone(),
@@ -131,14 +131,24 @@ fn kind_table(trained: &TrainingReport) -> Result<()> {
     report::line(&format!("selected: {}", trained.decoder))
 }
 
+/// The line above the scores, which says where they come from.
+pub(crate) fn scored_on(decoder: &str, folds: u32) -> String {
+    match decoder == train::Kind::Blend.name() {
+        true => format!("scores on {folds} parts that were held out:"),
+        false => format!("scores by {folds}-fold cross-validation:"),
+    }
+}
+
 /// The line on artefacts.
 fn artefacts(trained: &TrainingReport) -> Result<()> {
     if trained.artefacts == 0 {
         return Ok(());
     }
     report::line(&format!(
-        "artefacts: {} with far more spikes than usual, {} of {}, trained on and decoded as if they were usual (--keep-artefacts keeps them)",
+        "artefacts: {} of {} ({:.2} %) with far more spikes than usual, {} of {}, trained on and decoded as if they were usual (--keep-artefacts keeps them)",
         report::count(u128::from(trained.artefacts), "step"),
+        trained.steps,
+        100.0 * trained.artefacts as f64 / trained.steps.max(1) as f64,
         trained.artefact_spikes,
         report::count(u128::from(trained.all_spikes), "spike"),
     ))
@@ -198,7 +208,12 @@ impl Outcome for TrainingReport {
         if self.outputs.is_empty() {
             report::line("no scores: --folds 0 turns cross-validation off")?;
         } else {
-            report::line(&format!("scores by {}-fold cross-validation:", self.folds))?;
+            let blend = train::Kind::Blend.name();
+            let is_of_blend = self.kinds.iter().any(|kind| kind.weight.is_some());
+            report::line(&scored_on(
+                if is_of_blend { blend } else { self.decoder },
+                self.folds,
+            ))?;
             report::score_table(&self.outputs)?;
             report::remarks(&self.outputs);
         }

@@ -34,11 +34,11 @@ fn a_device_finds_the_edges_of_the_cpu_or_says_why_it_is_not_there() {
         cpu.keys().collect::<Vec<_>>(),
         cuda.keys().collect::<Vec<_>>()
     );
-    let spearman = format!("{asked} --measure spearman");
-    let output = betz(folder, &spearman);
+    let covariance = format!("{asked} --measure covariance");
+    let output = betz(folder, &covariance);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("--device") && said.contains("spearman"),
+        said.contains("--device") && said.contains("covariance"),
         "{said}"
     );
 }

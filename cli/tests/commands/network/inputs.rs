@@ -279,7 +279,7 @@ fn a_compact_file_holds_every_pair_if_asked() {
 }
 
 #[test]
-fn a_directory_holds_the_same_and_is_not_replaced() {
+fn a_directory_holds_the_same_and_replaces_an_earlier_network_alone() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let plain = plain_network(folder);
@@ -292,9 +292,16 @@ fn a_directory_holds_the_same_and_is_not_replaced() {
     assert_eq!(directory.network, plain.network);
     assert!(done(folder, "graph net.zarr --measures degree").contains("9 nodes"));
     assert!(done(folder, "export net.zarr --out w.graphml --window 3").contains("1 window"));
+    done(
+        folder,
+        "compute bare.npz --out net.zarr --window 40 --step 20 --threshold 0.5",
+    );
+    let again = NetworkFile::read(&folder.join("net.zarr")).unwrap();
+    assert_eq!(again.network.len(), 11);
+    std::fs::create_dir(folder.join("mine.zarr")).unwrap();
     let output = betz(
         folder,
-        &format!("compute bare.npz --out net.zarr {HOW} --force"),
+        &format!("compute bare.npz --out mine.zarr {HOW} --force"),
     );
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -311,7 +318,7 @@ fn tapers_and_files_that_make_no_sense_are_refused() {
     for (asked, says) in [
         ("--taper hann --measure spearman", "taper"),
         ("--taper round", "round"),
-        ("--full --measure distance", "--full"),
+        ("--full --measure euclidean", "--full"),
         ("--compact --measure covariance", "compact"),
     ] {
         refused(folder, &format!("{HOW} {asked}"), says);

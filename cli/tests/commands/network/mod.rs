@@ -243,7 +243,7 @@ fn options_mean_what_they_say() {
     assert!(lagged.network.lag().iter().all(|l| l.abs() <= 3));
     // Near for two windows running: fewer than near in one.
     let near = |hold: usize| {
-        let asked = format!("compute {window} --measure distance --threshold 5 --hold {hold}");
+        let asked = format!("compute {window} --measure euclidean --threshold 5 --hold {hold}");
         json(folder, &asked)["edges"].as_u64().unwrap()
     };
     assert!(near(2) < near(1) && near(2) > 0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use betz_base::{Error, Result};
 use betz_iceoryx2::{SharedSink, SharedSource};
-use betz_interop::bus::{Counts, Until, pump};
+use betz_rigs::bus::{Counts, Until, pump};
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::{Session, SessionConfig};
 use iceoryx2::prelude::{LogLevel, set_log_level};

@@ -17,6 +17,8 @@ export interface Inks { ink: string; dim: string; line: string; paper: string; i
 
 /** Above this number of spikes, the raster in an SVG is a bitmap. */
 export const MOST_MARKS = 50_000;
+/** Width on paper: two columns of a journal, in millimetres. */
+const PAPER_MM = 180;
 const WIDTH = 1100, LEFT = 90, RIGHT = 20, TOP = 46, RASTER = 420, LINE = 110, GAP = 34;
 
 const head = (f: Facts): string => [`# source: ${f.source}`, `# model: ${f.checksum}`, `# saved: ${f.saved}`, `# address: ${f.address}`, `# betz ${f.version}`].map(l => l.replace(/[\n\r]/g, " ")).join("\n") + "\n";
@@ -94,6 +96,14 @@ export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => st
     parts.push(`<path d="M${at.toFixed(1)} ${TOP + RASTER}v5" stroke="${inks.dim}"/>`);
     text(at, TOP + RASTER + 18, words, inks.dim, "middle");
   }
+  text(LEFT + w / 2, TOP + RASTER + 31, "time of the session", inks.dim, "middle");
+  parts.push(`<text transform="translate(${LEFT - 62} ${TOP + RASTER / 2}) rotate(-90)" fill="${inks.dim}" text-anchor="middle">channels</text>`);
+  if (o > 0) {
+    // The legend: solid is decoded, dashed is true.
+    parts.push(`<path d="M${LEFT} ${TOP - 7}h22" stroke="${inks.decoded[0]}" stroke-width="1.5"/>`);
+    text(LEFT + 28, TOP - 3, "decoded", inks.dim);
+    if (s.hasTruth) { parts.push(`<path d="M${LEFT + 90} ${TOP - 7}h22" stroke="${inks.intended}" stroke-width="1.5" stroke-dasharray="5 4"/>`); text(LEFT + 118, TOP - 3, "true", inks.dim); }
+  }
   const xs = new Float64Array(2 * POINTS), ys = new Float64Array(2 * POINTS);
   for (let k = 0; k < o; k++) {
     const top = TOP + RASTER + GAP + k * (LINE + 14), lines: [Float32Array, string, string][] = [];
@@ -119,13 +129,13 @@ export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => st
   }
   text(WIDTH - RIGHT, 24, `${clock(Math.max(0, t0), 2)} to ${clock(t1, 2)} · ${f.model} ${f.checksum.slice(0, 8)}`, inks.dim, "end");
   text(LEFT, height - 6, `${f.saved} · ${f.address} · betz ${f.version}`, inks.dim, "start", ' font-size="9"');
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="system-ui,DejaVu Sans,sans-serif" font-size="11">`
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${PAPER_MM}mm" height="${(height * PAPER_MM / WIDTH).toFixed(1)}mm" viewBox="0 0 ${WIDTH} ${height}" font-family="system-ui,DejaVu Sans,sans-serif" font-size="11">`
     + `<defs><pattern id="hole" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0v7" stroke="${inks.dim}" stroke-width="2"/></pattern></defs>${parts.join("")}</svg>\n`;
 }
 
 /** An SVG as PNG: drawn by the browser, larger by `scale`. */
 export async function png(text: string, scale: number): Promise<Blob> {
-  const image = new Image(), size = /width="(\d+)" height="(\d+)"/.exec(text)!;
+  const image = new Image(), size = /viewBox="0 0 (\d+) (\d+)"/.exec(text)!;
   await new Promise<void>((done, failed) => { image.onload = () => done(); image.onerror = () => failed(new Error("the picture cannot be drawn")); image.src = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })); });
   const canvas = document.createElement("canvas");
   canvas.width = Number(size[1]) * scale;

@@ -37,11 +37,39 @@ export const length = (seconds: number): string => seconds < 1 ? `${Number((seco
 /** Times of an axis in seconds, about `most` of them, each with its label. A window of a session that has just begun reaches to before its
  *  start: there is no time to label. */
 export function timeTicks(from: number, to: number, most: number): { at: number; words: string }[] {
-  const all = ticks(from, to, most), step = (all[1] ?? 1) - (all[0] ?? 0);
-  return all.filter(t => t >= 0).map(t => ({ at: t, words: timeLabel(t, step) }));
+  const raw = (to - from) / Math.max(1, most), step = raw > 20 ? SEXAGESIMAL.find(s => s >= raw) ?? Math.ceil(raw / 86_400) * 86_400 : 0;
+  if (step > 0) return Array.from({ length: Math.max(0, Math.floor(to / step + 1e-9) - Math.ceil(from / step - 1e-9) + 1) }, (_, i) => (Math.ceil(from / step - 1e-9) + i) * step).filter(t => t >= 0).map(at => ({ at, words: timeLabel(at, step) }));
+  const all = ticks(from, to, most), fine = (all[1] ?? 1) - (all[0] ?? 0);
+  return all.filter(t => t >= 0).map(t => ({ at: t, words: timeLabel(t, fine) }));
 }
+/** Steps of an axis of minutes and hours, in seconds. */
+const SEXAGESIMAL = [30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
 
 const short = (value: number): string => value < 9.95 ? String(Number(value.toFixed(1))) : value.toFixed(0);
 export const duration = (ns: number): string => Number.isNaN(ns) ? "–" : ns < 999.5 ? `${ns.toFixed(0)} ns` : ns < 999.5e3 ? `${short(ns / 1e3)} µs` : ns < 999.5e6 ? `${short(ns / 1e6)} ms` : `${short(ns / 1e9)} s`;
 /** Size in bytes, with a unit of a power of 1,000. */
 export const bytes = (n: number): string => n < 1e6 ? `${(n / 1e3).toFixed(1)} kB` : n < 1e9 ? `${(n / 1e6).toFixed(1)} MB` : `${(n / 1e9).toFixed(2)} GB`;
+
+/** Names without what all of them begin or end with, if that is long; numbers stay whole. */
+export function withoutCommon(names: string[]): string[] {
+  const first = names[0], LEAST = 6;
+  if (first === undefined || names.length < 2) return names;
+  let head = first.length, tail = first.length;
+  for (const name of names) {
+    let k = 0;
+    while (k < head && k < name.length && name[k] === first[k]) k++;
+    head = k;
+  }
+  for (const name of names) {
+    let k = 0;
+    while (k < tail && k < name.length - head && k < first.length - head && name[name.length - 1 - k] === first[first.length - 1 - k]) k++;
+    tail = k;
+  }
+  const digit = (c: string | undefined): boolean => c !== undefined && c >= "0" && c <= "9";
+  while (head > 0 && digit(first[head - 1])) head--;
+  while (tail > 0 && digit(first[first.length - tail])) tail--;
+  if (head < LEAST) head = 0;
+  if (tail < LEAST) tail = 0;
+  const short = head + tail > 0 ? names.map(name => name.slice(head, name.length - tail)) : names;
+  return short.includes("") ? names : short;
+}

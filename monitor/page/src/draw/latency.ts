@@ -1,5 +1,5 @@
 // Histogram of step latencies: the last minute over all time, both axes logarithmic, with the deadline.
-import { bucketBegins } from "../link/frame.ts";
+import { BUCKETS, bucketBegins } from "../link/frame.ts";
 import { colours } from "../theme.ts";
 import { duration, whole } from "./format.ts";
 import { font } from "./font.ts";
@@ -11,7 +11,7 @@ export function paintLatency(g: CanvasRenderingContext2D, w: number, h: number, 
   let last = 40;
   all.forEach((n, i) => { if (n > 0) last = Math.max(last, i + 2); });
   if (deadline !== null) last = Math.max(last, Math.log2(deadline / 64) * 4 + 3);
-  last = Math.min(64, Math.ceil(last));
+  last = Math.min(BUCKETS, Math.ceil(last));
   const bar = w / last, top = Math.log10(1 + Math.max(1, ...all)), y = (n: number) => high - Math.log10(1 + n) / top * (high - 4);
   g.font = font(10); g.textBaseline = "top"; g.textAlign = "left";
   for (let e = 0; e <= top; e++) {
@@ -32,7 +32,7 @@ export function paintLatency(g: CanvasRenderingContext2D, w: number, h: number, 
   const x = (ns: number) => Math.log2(ns / 64) * 4 * bar;
   g.font = font(11);
   g.textBaseline = "bottom";
-  for (const ns of [100, 1e3, 1e4, 1e5, 1e6]) {
+  for (const ns of [100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]) {
     if (x(ns) > w - 18) break;
     g.fillStyle = colours.line.css; g.fillRect(Math.round(x(ns)), 0, 1, high + 4);
     g.fillStyle = colours.dim.css; g.textAlign = x(ns) < 20 ? "left" : "center"; g.fillText(duration(ns), Math.max(0, x(ns)), h);

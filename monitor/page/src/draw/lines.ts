@@ -8,7 +8,7 @@ export interface MomentLine { tick: number; kind: Kind }
 const APART = 12;
 
 /** True for events that have a line and a sign: swaps, masks and marks. */
-export const isMoment = (event: Happened): boolean => event.type !== "swap state" && event.type !== "target";
+export const isMoment = (event: Happened): boolean => !["swap state", "target", "verdict"].includes(event.type);
 
 /** Moments in [from, to) that get a line on a plot of so many pixels: trials only if none is too close to the next. */
 export function momentLines(s: Store, from: number, to: number, wide: number): MomentLine[] {

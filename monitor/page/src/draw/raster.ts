@@ -29,8 +29,28 @@ export class Cells {
   private end = 0; private window = 1; private from = 0; private to = 1; private order: Uint32Array | null = null;
   private version = -1; private store: Store | null = null;
 
-  /** Most spikes of one row and column; 255 levels of ink, each of `unit` spikes. */
-  get most(): number { let most = 0; for (const n of this.counts) if (n > most) most = n; return most * (this.store?.unit ?? 1); }
+  /** Most spikes of one row and column. There are 255 levels of ink, each of `unit` spikes: above them the spikes are counted again. */
+  get most(): number {
+    let most = 0;
+    for (const n of this.counts) if (n > most) most = n;
+    const s = this.store;
+    return s && (s.unit > 1 || most === 255) ? this.exact(s) : most;
+  }
+  private exact(s: Store): number {
+    const key = [this.end, this.window, this.from, this.to, this.version, this.columns, this.rows].join();
+    if (this.counted?.store === s && this.counted.order === this.order && this.counted.key === key) return this.counted.most;
+    const sums = new Uint32Array(this.columns * this.rows), begin = (this.stop(this.end) - this.columns) * this.window / this.columns;
+    let most = 0;
+    for (let i = lowerBound(s.tick, s.spikes, Math.floor(begin)), end = lowerBound(s.tick, s.spikes, this.end); i < end; i++) {
+      const row = this.rowOf[s.channel[i]!]!, when = s.when(i);
+      if (row < 0 || when < begin || when >= this.end) continue;
+      const at = this.wrap(this.start(when)) * this.rows + row;
+      most = Math.max(most, sums[at]! += s.weight[i]!);
+    }
+    this.counted = { store: s, order: this.order, key, most };
+    return most;
+  }
+  private counted: { store: Store; order: Uint32Array | null; key: string; most: number } | null = null;
   /** Seconds of a column, and channels of a row. */
   get size(): [seconds: number, channels: number] { return [this.window / this.columns * (this.store?.shape.stepSeconds ?? 1), (this.to - this.from) / this.rows]; }
   /** Amount of ink by number of spikes: one spike gets little if cells hold many on average. */

@@ -15,6 +15,6 @@ export function snapshot(of: Snapshot, f: Facts, inks: Inks): string {
   const happened = of.incidents.length > 0 ? `<h2>Incidents in view</h2><table>${rows(of.incidents)}</table>` : "";
   const raised = of.alarms.length > 0 ? `<p><b>${of.alarms.map(safe).join("<br>")}</b></p>` : "";
   return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${safe(f.source)}, ${safe(f.saved)}</title>`
-    + `<style>body{margin:24px;background:${inks.paper};color:${inks.ink};font:14px/1.5 system-ui,"DejaVu Sans",sans-serif}svg{max-width:100%;height:auto}h1{font-size:18px}h2{font-size:15px}th{text-align:left;font-weight:400;color:${inks.dim};padding-right:2em}</style>`
+    + `<style>body{margin:24px;background:${inks.paper};color:${inks.ink};font:14px/1.5 system-ui,"DejaVu Sans",sans-serif}svg{width:100%;max-width:1100px;height:auto}h1{font-size:18px}h2{font-size:15px}th{text-align:left;font-weight:400;color:${inks.dim};padding-right:2em}</style>`
     + `<h1>${safe(f.source)}</h1>${raised}${of.picture}${happened}<h2>Session</h2><table>${rows(of.facts)}</table></html>\n`;
 }

@@ -4,7 +4,7 @@ export const MAGIC = 0x465a5442, VERSION = 1, HEADER = 32;
 export const STEP_BEFORE = 65_535;
 export const enum Kind { Step = 1, Event = 2, Layout = 3, Job = 4, Again = 5, Network = 8 }
 /** Sections of networks, layouts and communities: found by number in `more`. */
-export const enum More { I = 14, J = 15, Value = 16, Place = 17, Community = 18, Count = 19, Undefined = 20, /** f32 (rows, outputs) */ Beside = 21, /** f32 per spike: fraction of its tick */ Offset = 22, Density = 23, EventRow = 24, EventSeconds = 25, /** f32 (rows, classes + 1): probabilities of a gate, and its factor */ Gate = 26 }
+export const enum More { I = 14, J = 15, Value = 16, Place = 17, Community = 18, Count = 19, Undefined = 20, /** f32 (rows, outputs) */ Beside = 21, /** f32 per spike: fraction of its tick */ Offset = 22, Density = 23, EventRow = 24, EventSeconds = 25, /** f32 (rows, classes + 1): probabilities of a gate, and its factor */ Gate = 26, /** u32: the longest latency in nanoseconds */ Longest = 27 }
 const enum Section {
   SpikeTick = 1, SpikeChannel = 2, Estimate = 3, Truth = 4, Latency = 5, Counters = 6, Slow = 7, RowTick = 8,
   Rates = 10, Cells = 11, Event = 12, Trials = 13,
@@ -109,5 +109,7 @@ function section(f: Frame, id: number, size: number, n: number, buffer: ArrayBuf
 export const numbers = (f: Frame, id: More): Uint32Array => f.more.get(id) ?? NO_U32;
 export const floats = (f: Frame, id: More): Float32Array => { const n = numbers(f, id); return new Float32Array(n.buffer, n.byteOffset, n.length); };
 
+/** Number of buckets of a latency histogram: up to 4.3 s. */
+export const BUCKETS = 104;
 /** Shortest latency of a bucket in nanoseconds: four buckets per octave from 64 ns. */
 export const bucketBegins = (bucket: number): number => 64 * 2 ** (bucket / 4);

@@ -2,8 +2,8 @@
 import { lowerBound, type Store } from "./store.ts";
 
 export type ChannelState = "active" | "silent" | "noisy" | "twin" | "masked";
-export interface Rules { silentHz: number; noisyTimesMedian: number; noisyFano: number; twinR: number }
-export const RULES: Rules = { silentHz: 0.05, noisyTimesMedian: 8, noisyFano: 20, twinR: 0.95 };
+export interface Rules { silentHz: number; noisyTimesMedian: number; /** Least rate of a noisy channel: in a quiet array, units that fire are no noise. */ noisyHz: number; noisyFano: number; twinR: number }
+export const RULES: Rules = { silentHz: 0.05, noisyTimesMedian: 8, noisyHz: 50, noisyFano: 20, twinR: 0.95 };
 const BIN_SECONDS = 0.1, LONGEST_SECONDS = 30;
 
 export interface Health {
@@ -74,7 +74,7 @@ export function measure(s: Store, near: Uint32Array[], masked: ReadonlySet<numbe
   const sorted = rate.slice().sort(), median = sorted[sorted.length >> 1] ?? 0;
   const state = Array.from({ length: channels }, (_, c): ChannelState =>
     masked.has(c) ? "masked" : seconds >= 10 && rate[c]! < rules.silentHz ? "silent"
-      : rate[c]! > rules.noisyTimesMedian * median && median > 0 || fano[c]! > rules.noisyFano ? "noisy"
+      : rate[c]! > Math.max(rules.noisyTimesMedian * median, rules.noisyHz) && median > 0 || fano[c]! > rules.noisyFano ? "noisy"
         : neighbour[c]! > rules.twinR ? "twin" : "active");
   return { from, to, seconds, rate, fano, short: total.map((n, c) => fine && n > 1 ? brief[c]! / (n - 1) : NaN), neighbour, state, median };
 }

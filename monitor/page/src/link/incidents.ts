@@ -1,4 +1,4 @@
-// Incidents of a session: missed deadlines, losses, swaps, masks and marks, in the order of their time.
+// Incidents of a session: missed deadlines, losses, verdicts, swaps, masks and marks, in the order of their time.
 import { duration } from "../draw/format.ts";
 import type { Happened, Miss, Store } from "./store.ts";
 
@@ -11,6 +11,7 @@ export const missWords = (m: Miss): string => `deadline missed: the step took ${
 /** An event in words; null if it is no incident. */
 function eventWords(event: Happened): string | null {
   if (event.type === "swap") return "a new model took over";
+  if (event.type === "verdict") return event["level"] === "good" ? "the decoder is good again" : event["level"] === "unknown" ? null : String(event["words"]);
   if (event.type !== "control") return null;
   const channels = event["channels"] as number[] | undefined;
   switch (event["what"]) {

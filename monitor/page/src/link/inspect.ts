@@ -29,15 +29,28 @@ export function intervals(s: Store, times: number[]): Bars & { beyond: number } 
   return { width, values, beyond };
 }
 
-/** Rate in spikes per second at each delay after a spike. */
-export function autocorrelogram(s: Store, times: number[]): Bars {
-  const width = barWidth(s), values = new Float64Array(BARS);
-  for (let i = 0; i < times.length; i++) for (let j = i + 1; j < times.length; j++) {
-    const bar = place(s, times[j]! - times[i]!, width);
-    if (bar >= BARS) break;
-    values[bar]!++;
+/** Begins of the unknown stretches of [from, to), ascending, and the end. */
+function unknownFrom(s: Store, [from, to]: [number, number]): number[] {
+  const begins = [...s.holes.map(h => h.from), ...s.leftOut.map(part => part[0])].filter(t => t > from && t < to);
+  return [...begins.sort((a, b) => a - b), to];
+}
+
+/** Rate in spikes per second at each delay after a spike. A bar counts the spikes that have the whole of it inside what is known: near the end
+ *  of the span there are fewer of them, and no fewer spikes. NaN where there are none. */
+export function autocorrelogram(s: Store, times: number[], span: [number, number]): Bars {
+  const width = barWidth(s), pairs = new Float64Array(BARS), possible = new Float64Array(BARS + 1), ends = unknownFrom(s, span);
+  for (let i = 0, e = 0; i < times.length; i++) {
+    while (e + 1 < ends.length && ends[e]! <= times[i]!) e++;
+    const whole = Math.min(BARS, place(s, ends[e]! - times[i]!, width));
+    possible[0]!++; possible[whole]!--;
+    for (let j = i + 1; j < times.length; j++) {
+      const bar = place(s, times[j]! - times[i]!, width);
+      if (bar >= whole) break;
+      pairs[bar]!++;
+    }
   }
-  return { width, values: values.map(v => v / Math.max(1, times.length) / width) };
+  let from = 0;
+  return { width, values: pairs.map((n, b) => { from += possible[b]!; return from > 0 ? n / from / width : NaN; }) };
 }
 
 /** Rate over the span, in 60 bars; NaN where nothing is known. */
@@ -54,14 +67,22 @@ export function rates(s: Store, times: number[], [from, to]: [number, number]): 
 }
 
 export const SECTORS = 8;
-/** Rate by direction of the first two true outputs, in sectors around 0°, 45° …; null if there is no truth in two outputs. */
-export function tuning(s: Store, times: number[], [from, to]: [number, number]): number[] | null {
+export interface Sector { /** Spikes per second, and the standard error of this mean over the steps. */ rate: number; error: number; steps: number }
+
+/** The two outputs whose direction a channel is tuned to: the first two that are velocities (their unit ends in /s, as mm/s), else the first two. */
+export function directionOf(outputs: { name: string; unit: string }[]): [number, number] {
+  const moving = outputs.flatMap((o, k) => /\/\s*s$/.test(o.unit) || /vel/i.test(o.name) ? [k] : []);
+  return moving.length > 1 ? [moving[0]!, moving[1]!] : [0, 1];
+}
+
+/** Rate by direction of two true outputs, in sectors around 0°, 45° …; null if there is no truth in two outputs. */
+export function tuning(s: Store, times: number[], [from, to]: [number, number], [first, second]: [number, number] = [0, 1]): Sector[] | null {
   const o = s.shape.outputs;
   if (o < 2 || !s.hasTruth) return null;
-  const steps = new Float64Array(SECTORS), spikes = new Float64Array(SECTORS);
+  const steps = new Float64Array(SECTORS), spikes = new Float64Array(SECTORS), squares = new Float64Array(SECTORS);
   let next = 0;
   for (let i = lowerBound(s.rowTick, s.rows, from), end = lowerBound(s.rowTick, s.rows, to); i < end; i++) {
-    const x = s.truth[i * o]!, y = s.truth[i * o + 1]!, tick = s.rowTick[i]!;
+    const x = s.truth[i * o + first]!, y = s.truth[i * o + second]!, tick = s.rowTick[i]!;
     while (next < times.length && times[next]! < tick) next++;
     let n = 0;
     while (next < times.length && times[next]! < tick + 1) { n++; next++; }
@@ -69,6 +90,10 @@ export function tuning(s: Store, times: number[], [from, to]: [number, number]):
     const sector = (Math.round(Math.atan2(y, x) / (2 * Math.PI) * SECTORS) + SECTORS) % SECTORS;
     steps[sector]!++;
     spikes[sector]! += n;
+    squares[sector]! += n * n;
   }
-  return Array.from(steps, (n, k) => n > 0 ? spikes[k]! / (n * s.shape.stepSeconds) : NaN);
+  return Array.from(steps, (n, k) => {
+    const mean = spikes[k]! / n, variance = n > 1 ? Math.max(0, squares[k]! / n - mean * mean) * n / (n - 1) : NaN;
+    return { rate: mean / s.shape.stepSeconds, error: Math.sqrt(variance / n) / s.shape.stepSeconds, steps: n };
+  });
 }

@@ -8,6 +8,8 @@ export interface SessionStatus {
   unlike_training: number | null;
   recalibration: { windows: number; suggested: boolean; applied: boolean; roll_back: boolean; dead: boolean } | null;
   notes: { labels: number; marks: number; trials: number; refused: number } | null;
+  /** From the arrival of a step's data to the hand-over of its outputs, in microseconds; null before the first step. */
+  arrival_to_output: { p50_us: number; p99_us: number; max_us: number } | null;
   /** Steps that were made without data of any source. */
   without_data: number;
   /** Steps that a decoder which is too slow left out. */

@@ -1,5 +1,6 @@
 // The page's data of a session: the last minute of spikes and outputs in arrays of fixed size, and its gaps.
-import { More, STEP_BEFORE, floats, type Counters, type Frame } from "./frame.ts";
+import { meanR2, type SessionHistory, type Slot, type Verdict } from "./session.ts";
+import { BUCKETS, More, STEP_BEFORE, bucketBegins, floats, numbers, type Counters, type Frame } from "./frame.ts";
 
 export interface Shape {
   channels: number; outputs: number; stepSeconds: number; keepSeconds: number;
@@ -12,12 +13,14 @@ export interface Miss { tick: number; ns: number }
 export interface Hole { from: number; to: number; fillable: boolean }
 export interface Happened { tick: number; type: string; [more: string]: unknown }
 export interface Accuracy { r2: number[]; rms: number[] }
+/** Steps by latency as the server counted them: by second of the session's clock, and all. */
+export interface LatencyHistory { seconds: { at: number; counts: number[]; longest_ns: number }[]; all: number[]; longest_ns: number }
 /** One second of the session's timeline. */
 export interface Second { spikes: number; misses: number; r2: number }
 
 /** Seconds of the latency line. */
 export const LATENCY_SECONDS = 60;
-const BUCKETS = 64, MOST_MISSES = 10_000, MOST_EVENTS = 2_000, MOST_TRIALS = 20_000;
+const MOST_MISSES = 10_000, MOST_EVENTS = 2_000, MOST_TRIALS = 20_000;
 /** Largest number of spikes in the store: 48 MB. */
 const MOST_SPIKES = 1 << 23;
 
@@ -44,8 +47,12 @@ export class Store {
   trend: Float32Array[] = [];
   counters: Counters | null = null;
   readonly latency = new Float64Array(BUCKETS);
+  /** The longest step of all, in nanoseconds; NaN before the first. */
+  longest = NaN;
   private readonly latencyRing = new Uint32Array(LATENCY_SECONDS * BUCKETS);
+  private readonly longestRing = new Uint32Array(LATENCY_SECONDS);
   private latencySecond = -1;
+  private readonly missTicks = new Set<number>();
   seconds: Second[] = [];
   /** Goes up whenever something other than the end changes. */
   version = 0;
@@ -103,10 +110,9 @@ export class Store {
     for (const offset of frame.trials) this.trials.push(first + offset);
     if (this.trials.length > MOST_TRIALS) this.trials.splice(0, MOST_TRIALS / 2);
     for (const { offset, ns } of frame.slow) {
-      this.misses.push({ tick: offset === STEP_BEFORE ? first - 1 : first + offset, ns });
-      this.second(first).misses++;
+      this.missed({ tick: offset === STEP_BEFORE ? first - 1 : first + offset, ns });
     }
-    if (this.misses.length > MOST_MISSES) this.misses.splice(0, MOST_MISSES / 2);
+    if (this.misses.length > MOST_MISSES) for (const { tick } of this.misses.splice(0, MOST_MISSES / 2)) this.missTicks.delete(tick);
     if (frame.rates) {
       this.rates = frame.rates.slice();
       this.trend.push(this.rates);
@@ -160,24 +166,55 @@ export class Store {
     return values?.length === this.shape.outputs ? values : null;
   }
 
-  private second(tick: number): Second {
-    const at = Math.max(0, Math.floor(tick * this.shape.stepSeconds));
+  /** The server's verdict on the decoder, and those before it; null until it is known. */
+  verdict: Verdict | null = null;
+  verdicts: SessionHistory["past"] = [];
+
+  /** Numbers of the server for some seconds, in place of what arrived here. */
+  slot(slot: Slot): void {
+    const first = Math.max(0, slot.at - Math.round(this.base * this.shape.stepSeconds)), r2 = meanR2(slot);
+    for (let at = first; at < first + slot.seconds; at++) Object.assign(this.secondAt(at), { spikes: slot.spikes / slot.seconds, misses: at === first ? slot.misses : 0, r2 });
+  }
+
+  private second(tick: number): Second { return this.secondAt(Math.max(0, Math.floor(tick * this.shape.stepSeconds))); }
+  private secondAt(at: number): Second {
     while (this.seconds.length <= at) this.seconds.push({ spikes: 0, misses: 0, r2: NaN });
     return this.seconds[at]!;
   }
 
-  private addLatency(frame: Frame, first: number): void {
-    const second = Math.floor(first * this.shape.stepSeconds);
-    for (let s = this.latencySecond + 1; s <= second && s <= this.latencySecond + LATENCY_SECONDS; s++) {
-      const slot = (((s < 0 ? 0 : s) % LATENCY_SECONDS)) * BUCKETS;
-      this.latencyRing.fill(0, slot, slot + BUCKETS);
+  /** The number of second `at` of the clock in the ring; the seconds up to it that had no step are emptied. */
+  private latencySlot(at: number): number {
+    for (let s = Math.max(this.latencySecond + 1, at - LATENCY_SECONDS + 1); s <= at; s++) {
+      const slot = (s < 0 ? 0 : s) % LATENCY_SECONDS;
+      this.latencyRing.fill(0, slot * BUCKETS, (slot + 1) * BUCKETS);
+      this.longestRing[slot] = 0;
     }
-    this.latencySecond = Math.max(this.latencySecond, second);
-    const slot = (Math.max(0, second) % LATENCY_SECONDS) * BUCKETS;
+    this.latencySecond = Math.max(this.latencySecond, at);
+    return Math.max(0, at) % LATENCY_SECONDS;
+  }
+
+  private addLatency(frame: Frame, first: number): void {
+    const slot = this.latencySlot(Math.floor(first * this.shape.stepSeconds)), longest = numbers(frame, More.Longest)[0] ?? 0;
     for (let i = 0; i < frame.latency.length && i < BUCKETS; i++) {
       this.latency[i]! += frame.latency[i]!;
-      this.latencyRing[slot + i]! += frame.latency[i]!;
+      this.latencyRing[slot * BUCKETS + i]! += frame.latency[i]!;
     }
+    this.longestRing[slot] = Math.max(this.longestRing[slot]!, longest);
+    if (longest > 0) this.longest = Math.max(this.longest || 0, longest);
+  }
+
+  /** Takes the counts of the server, which began before this page, in place of the part of them that arrived here. */
+  latencyBefore(of: LatencyHistory): void {
+    for (const { at, counts, longest_ns } of of.seconds) {
+      const second = at - Math.floor(this.base * this.shape.stepSeconds);
+      if (second <= this.latencySecond - LATENCY_SECONDS) continue;
+      const slot = this.latencySlot(second);
+      counts.forEach((n, i) => { if (i < BUCKETS) this.latencyRing[slot * BUCKETS + i] = Math.max(this.latencyRing[slot * BUCKETS + i]!, n); });
+      this.longestRing[slot] = Math.max(this.longestRing[slot]!, longest_ns);
+    }
+    of.all.forEach((n, i) => { if (i < BUCKETS) this.latency[i] = Math.max(this.latency[i]!, n); });
+    if (of.longest_ns > 0) this.longest = Math.max(this.longest || 0, of.longest_ns);
+    this.version++;
   }
 
   /** Time at which the latency line begins, in seconds. */
@@ -192,6 +229,9 @@ export class Store {
       return percentile(this.latencyRing.subarray(slot, slot + BUCKETS), share);
     });
   }
+
+  /** The longest step of the last minute, in nanoseconds; NaN without steps, or if only the ends of their buckets are known. */
+  get recentLongest(): number { return Math.max(...this.longestRing) || NaN; }
 
   /** Steps by latency of the last minute. */
   recentLatency(): Float64Array {
@@ -301,7 +341,7 @@ export class Store {
       covered.push([Math.max(first, from), Math.min(first + frame.ticks, to)]);
       const within = first >= from && first + frame.ticks <= to;
       for (const offset of frame.trials) if (first + offset >= from && first + offset < to) this.trials.push(first + offset);
-      if (within) for (const { offset, ns } of frame.slow) this.misses.push({ tick: offset === STEP_BEFORE ? first - 1 : first + offset, ns });
+      if (within) for (const { offset, ns } of frame.slow) this.missed({ tick: offset === STEP_BEFORE ? first - 1 : first + offset, ns });
       if (within) this.second(first).spikes += frame.spikeTick.length;
     }
     if (covered.length === 0) return;
@@ -333,10 +373,15 @@ export class Store {
     this.version++;
   }
 
-  /** In order, and each once: they come with the frames, and by the server's list of those before. */
-  sortMisses(): void {
-    this.misses = this.misses.sort((a, b) => a.tick - b.tick).filter((m, i, all) => m.tick !== all[i - 1]?.tick);
+  /** A missed deadline, once: it may come with its frame, and by the server's list of those before. */
+  missed(miss: Miss): void {
+    if (this.missTicks.has(miss.tick)) return;
+    this.missTicks.add(miss.tick);
+    this.misses.push(miss);
+    this.second(miss.tick).misses++;
   }
+
+  sortMisses(): void { this.misses.sort((a, b) => a.tick - b.tick); }
 
   private insertSpikes(late: Store, from: number, to: number): boolean {
     const a = lowerBound(this.tick, this.spikes, from), b = lowerBound(this.tick, this.spikes, to);
@@ -428,7 +473,7 @@ export function percentile(counts: ArrayLike<number> & Iterable<number>, share: 
   if (total === 0) return NaN;
   for (let i = 0; i < counts.length; i++) {
     seen += counts[i]!;
-    if (seen >= share * total) return 64 * 2 ** ((i + 1) / 4);
+    if (seen >= share * total) return bucketBegins(i + 1);
   }
   return NaN;
 }

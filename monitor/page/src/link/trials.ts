@@ -1,10 +1,19 @@
 // Trials around an event, as the server computes them, and their order.
 import { More, floats, numbers, type Frame } from "./frame.ts";
 
-export interface Trial { label?: string | null; seconds: number; spikes: number; /** Seconds from the event to the first point. */ begin: number; r2: number | null; rmse: number | null }
+export interface Trial {
+  label?: string | null; seconds: number; spikes: number;
+  /** Seconds after the event between which its own trial lies: nothing is counted outside. */
+  inside: [number, number];
+  /** Seconds from the event to the first point. */ begin: number; r2: number | null; rmse: number | null;
+}
 export interface Trials {
   align: string; from: number; to: number; bin: number; bins: number; channel: number; output: number;
-  left_out: number; outside_segments: number; trials: Trial[]; mean: number[]; error: (number | null)[]; fano: number | null;
+  left_out: number; outside_segments: number; trials: Trial[]; mean: (number | null)[]; error: (number | null)[];
+  /** Trials behind each bin: those whose own time covers all of it. */
+  events: number[];
+  /** Variance over mean of the counts in `fano_bins`, which every trial has. */
+  fano: number | null; fano_bins: [number, number];
   point_seconds: number; points: number; /** Number of trials whose outputs are here. */ decoded: number; /** Channels of `heat`. */ channels: number;
   row: Uint32Array; after: Float32Array; heat: Float32Array; estimate: Float32Array; truth: Float32Array;
 }
@@ -42,3 +51,6 @@ export function meanCourse(values: Float32Array, trials: number, points: number)
     return sum / n;
   });
 }
+
+/** Trials whose window reaches beyond their own time. */
+export const reaching = (t: Pick<Trials, "from" | "to" | "trials">): number => t.trials.filter(of => of.inside[0] > t.from + 1e-9 || of.inside[1] < t.to - 1e-9).length;

@@ -6,24 +6,7 @@ import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
 import { font, surface, usePainter } from "./Panel.tsx";
 import { plural } from "../draw/format.ts";
-
-export interface Places { at: ([number, number] | null)[]; known: boolean; pitch: number; box: [number, number, number, number] }
-
-export function places(um: ([number, number] | null)[] | null, channels: number, ratio: number): Places {
-  const known = um !== null && um.length === channels && um.some(p => p !== null);
-  const columns = Math.max(1, Math.ceil(Math.sqrt(channels * ratio)));
-  const at = known ? um : Array.from({ length: channels }, (_, c): [number, number] => [c % columns, Math.floor(c / columns)]);
-  let [x0, y0, x1, y1] = [Infinity, Infinity, -Infinity, -Infinity];
-  for (const p of at) if (p) { x0 = Math.min(x0, p[0]); x1 = Math.max(x1, p[0]); y0 = Math.min(y0, p[1]); y1 = Math.max(y1, p[1]); }
-  // The least distance between two, of a sample: how large a mark may be.
-  let pitch = known ? Infinity : 1;
-  if (known) {
-    const some = at.filter(p => p !== null).slice(0, 400);
-    for (let i = 0; i < some.length; i++) for (let j = 0; j < i; j++) { const d = Math.hypot(some[i]![0] - some[j]![0], some[i]![1] - some[j]![1]); if (d > 0) pitch = Math.min(pitch, d); }
-    if (pitch === Infinity) pitch = 1;
-  }
-  return { at, known, pitch, box: [x0, y0, x1, y1] };
-}
+import { places, type Places } from "../link/places.ts";
 
 /** `value`: share of the scale, 0 to 1, a channel; `ink`: the scale's colours. */
 export function Electrodes({ value, states, label, low, high, path, ink = viridis }: { path?: number[]; ink?: (share: number) => string; value: (c: number) => number; states: (c: number) => ChannelState; label: string; low: string; high: string }) {
@@ -33,15 +16,15 @@ export function Electrodes({ value, states, label, low, high, path, ink = viridi
     void painted.value;
     const on = surface(canvas.current);
     if (!on || !spots) return;
-    const { g, w, h } = on, [x0, y0, x1, y1] = spots.box, pad = spots.pitch * 0.7, foot = 20;
-    const scale = Math.min(w / (x1 - x0 + 2 * pad), (h - foot) / (y1 - y0 + 2 * pad)), size = Math.max(1, spots.pitch * scale * 0.86);
+    const { g, w, h } = on, [x0, y0, x1, y1] = spots.box, pad = spots.pitch * 0.7, foot = spots.known ? 20 : 34;
+    const scale = Math.min(w / (x1 - x0 + 2 * pad), (h - foot) / (y1 - y0 + 2 * pad)), whole = spots.pitch * scale * 0.86;
     const ox = (w - (x1 - x0) * scale) / 2 - x0 * scale, oy = (h - foot - (y1 - y0) * scale) / 2 - y0 * scale;
     where.current = { x: ox, y: oy, scale, places: spots };
     const picked = state.address.value.channel;
     for (let c = 0; c < s.shape.channels; c++) {
       const p = spots.at[c];
       if (!p) continue;
-      const x = p[0] * scale + ox - size / 2, y = p[1] * scale + oy - size / 2, how = states(c);
+      const size = Math.max(1, whole * spots.share[c]!), x = p[0] * scale + ox - size / 2, y = p[1] * scale + oy - size / 2, how = states(c);
       if (how === "silent") { g.strokeStyle = colours.dim.css; g.lineWidth = 1; g.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1); }
       else { g.fillStyle = ink(value(c)); g.fillRect(x, y, size, size); }
       if (how === "noisy" && size > 4) { g.strokeStyle = colours.bad.css; g.lineWidth = 1.5; g.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1); g.beginPath(); g.moveTo(x, y); g.lineTo(x + size, y + size); g.moveTo(x + size, y); g.lineTo(x, y + size); g.stroke(); }
@@ -60,6 +43,7 @@ export function Electrodes({ value, states, label, low, high, path, ink = viridi
       g.lineWidth = 1;
     }
     const bar = Math.min(160, w / 2);
+    if (!spots.known) { g.fillStyle = colours.dim.css; g.font = font(11); g.textAlign = "center"; g.textBaseline = "middle"; g.fillText("no positions: in the order of the channels", w / 2, h - 24); }
     for (let i = 0; i < bar; i++) { g.fillStyle = ink(i / bar); g.fillRect(w / 2 - bar / 2 + i, h - 11, 1.5, 8); }
     g.fillStyle = colours.dim.css; g.font = font(11); g.textBaseline = "middle";
     g.textAlign = "right"; g.fillText(low, w / 2 - bar / 2 - 6, h - 6);
@@ -73,5 +57,5 @@ export function Electrodes({ value, states, label, low, high, path, ink = viridi
     now.places.at.forEach((p, c) => { if (!p) return; const d = (p[0] - x) ** 2 + (p[1] - y) ** 2; if (d < least) { least = d; best = c; } });
     if (best >= 0) state.go({ channel: best });
   };
-  return <canvas class="electrodes" ref={canvas} tabIndex={0} role="img" onClick={pick} aria-label={`${label}, ${plural(source?.channels ?? 0, "channel")} ${spots?.known ? "where their electrodes lie" : "in a grid"}; the table says the same in numbers`} />;
+  return <canvas class="electrodes" ref={canvas} tabIndex={0} role="img" onClick={pick} aria-label={`${label}, ${plural(source?.channels ?? 0, "channel")} ${spots?.known ? "where their electrodes lie" : "in a grid, for want of positions"}; the table says the same in numbers`} />;
 }

@@ -8,10 +8,12 @@ import type { Picture } from "../draw/raster.ts";
 import { clock, duration, plural, whole } from "../draw/format.ts";
 import { alarms } from "../link/alarms.ts";
 import { incidents } from "../link/incidents.ts";
+import { verdictWords } from "../link/session.ts";
 import { percentile, type Store } from "../link/store.ts";
 import { here, write } from "../url.ts";
-import { colours, outputInk } from "../theme.ts";
+import { OUTPUT_INKS, colours, inLight, outputInk } from "../theme.ts";
 import { runningModel } from "./Frame.tsx";
+import { longest } from "./Latency.tsx";
 import { rasterOrder, rasterPicture } from "./Raster.tsx";
 
 export function save(blob: Blob, name: string): void {
@@ -36,14 +38,16 @@ function when(): string {
 
 /** The numbers of a moment, its alarms and what happened in view. */
 function moment(s: Store, p: Picture): Omit<Snapshot, "picture"> {
-  const server = state.server.value!, own = state.store.value ?? s, live = server.mode === "live", deadline = server.source.deadline_ns, latency = own.recentLatency(), counters = own.counters;
+  const server = state.server.value!, own = state.store.value ?? s, live = server.mode === "live", deadline = server.source.deadline_ns, latency = own.recentLatency(), counters = own.counters, arrival = server.status?.arrival_to_output;
   const facts: [string, string][] = [["session", server.source.name], ["in view", `${clock(s.seconds_(p.end - p.window), 3)} to ${clock(s.seconds_(p.end), 3)}`], ["saved", when()], ["model", `${runningModel()}, checksum ${origin()["model"]}`]];
   const r2 = s.cell > 1 ? state.slowly.value : s.hasTruth ? s.accuracy(p.end - p.window, p.end) : null;
   server.source.outputs.forEach((o, k) => { if (r2 && !Number.isNaN(r2.r2[k] ?? NaN)) facts.push([o.name, `R² ${r2.r2[k]!.toFixed(3)}, error ${Number(r2.rms[k]!.toPrecision(3))} ${o.unit} in view`]); });
   if (live) facts.push(["masked", `${state.masked().size} of ${s.shape.channels} channels`],
-    ["step latency, last minute", [["p50", 0.5], ["p99", 0.99], ["max", 1]].map(([n, share]) => `${n} ≤ ${duration(percentile(latency, share as number))}`).join(", ")],
+    ["computing a step, last minute", `${[["p50", 0.5], ["p99", 0.99]].map(([n, share]) => `${n} ≤ ${duration(percentile(latency, share as number))}`).join(", ")}, max ${longest(own)}`],
+    ...(arrival ? [["from arrival to output, whole session", `p50 ${duration(arrival.p50_us * 1e3)}, p99 ${duration(arrival.p99_us * 1e3)}, max ${duration(arrival.max_us * 1e3)}`] as [string, string]] : []),
     ["deadline", deadline === null ? "none" : duration(deadline)]);
   if (counters) facts.push(["since the session began", `${plural(counters.steps, "step")}, ${plural(counters.spikes, "spike")}, ${plural(counters.misses, "deadline")} missed, ${plural(counters.dropped, "spike")} dropped, ${whole(counters.late)} late, ${whole(counters.unknown)} of unknown channels, ${plural(counters.notShown, "step")} not shown`]);
+  if (live && own.verdict) facts.push(["verdict, now", verdictWords(own.verdict, clock)]);
   facts.push(["betz", server.version]);
   return { facts, alarms: live ? alarms(own, deadline).map(a => a.words) : [], incidents: incidents(own).filter(i => i.tick >= p.end - p.window && i.tick < p.end).map(i => [clock(own.seconds_(i.tick), 3), i.words]) };
 }
@@ -65,9 +69,9 @@ export function Export() {
       return;
     }
     if (!s || !server) return;
-    const p = rasterPicture(s, rasterOrder(s)), name = `betz-${Math.round(s.seconds_(p.end) * 1000)}ms`;
+    // Figures are for paper, in light colours.
+    const [p, inks] = inLight(() => [rasterPicture(s, rasterOrder(s)), { ink: colours.ink.css, dim: colours.dim.css, line: colours.line.css, paper: colours.panel.css, intended: colours.true.css, decoded: Array.from({ length: OUTPUT_INKS }, (_, k) => outputInk(k).css) } satisfies out.Inks] as const), name = `betz-${Math.round(s.seconds_(p.end) * 1000)}ms`;
     const facts: out.Facts = { source: server.source.name, checksum: server.running === "0000000000000000" ? server.model?.fingerprint ?? "none" : server.running, model: runningModel(), saved: when(), address: here(), version: server.version, channels: server.source.channel_names, outputs: server.source.outputs };
-    const inks: out.Inks = { ink: colours.ink.css, dim: colours.dim.css, line: colours.line.css, paper: colours.panel.css, intended: colours.true.css, decoded: [0, 1, 2].map(k => outputInk(k).css) };
     const picture = (scale: number) => out.svg(s, p, facts, inks, () => out.rasterPng(s, p, scale));
     if (what === "npz") out.single(s);
     if (what === "html") save(new Blob([snapshot({ ...moment(s, p), picture: picture(2) }, facts, inks)], { type: "text/html" }), `${name}.html`);

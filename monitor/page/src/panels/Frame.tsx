@@ -8,6 +8,7 @@ import { VIEWS, type View } from "../url.ts";
 import { clock, whole } from "../draw/format.ts";
 import { alarms, arrow, margin, trend } from "../link/alarms.ts";
 import { statusFacts, type Fact } from "../link/status.ts";
+import { verdictWords, type Verdict } from "../link/session.ts";
 import { incidents } from "../link/incidents.ts";
 import { usePainter } from "./Panel.tsx";
 
@@ -80,7 +81,8 @@ export function TruthStrip() {
   if (state.file.value) return <FileStrip />;
   if (server?.mode !== "live") return null;
   const off = state.masked(), swap = server.models?.state, deadline = server.source.deadline_ns, r2 = trend(s?.seconds ?? []), free = s ? margin(s, deadline) : NaN;
-  const facts: Fact[] = [["model", runningModel(), "", "The model that gives the estimates"]];
+  const facts: Fact[] = state.live.value ? [] : [["paused", "these are of now", "", "The view stands still; the numbers of this band are those of the newest step"]];
+  facts.push(["model", runningModel(), "", "The model that gives the estimates"]);
   if (swap && swap !== "Idle") facts.push(["swap", swap === "TakenOver" ? "new model runs; the old one stands by" : "new model warms up", "warn", "A swap of models is under way; the Model view has more"]);
   facts.push(["masked", whole(off.size), off.size > 0 ? "warn" : "", "Channels that are left out by a mask"]);
   if (!Number.isNaN(r2.now)) facts.push(["R²", `${r2.now.toFixed(2)} ${arrow(r2)}`, "", "Mean R² of the last 30 s, and its change since half a minute ago"]);
@@ -101,12 +103,22 @@ export function TruthStrip() {
   if (counters && faults.every(f => f[1] === 0)) facts.push(["losses", "0", "", `None so far: ${faults.map(f => f[0]).join(", ")}`]);
   if (s?.cut && s.keptSeconds < state.KEEP_SECONDS) facts.push(["keeping", `${Math.floor(s.keptSeconds)} of ${state.KEEP_SECONDS} s`, "warn", "More spikes than this page has room for: the oldest go sooner"]);
   const raised = s && !server.ended ? alarms(s, deadline) : [];
-  return <section class="strip" aria-label="Totals"><dl class="truth">
+  const verdict = s?.verdict ?? null;
+  return <section class="strip session" aria-label="Totals"><dl class="truth">
     {facts.map(([name, value, kind, what]) => <div key={name} class={kind || (value === "0" ? "zero" : "")} title={what}>
       <dt>{name}</dt><dd>{kind === "bad" ? "▲ " : kind === "warn" ? "! " : ""}{value}</dd></div>)}
     <div class="page zero" title="Frames per second of this page, and data per second from the session's program"><dt>page</dt><dd>{now.fps.toFixed(0)} fps · {now.kibPerSecond.toFixed(0)} KiB/s</dd></div>
     {state.running.value && <div class="wall zero" title="Clock of this browser's machine"><dt>wall time</dt><dd>{new Date().toLocaleTimeString("en-GB")}</dd></div>}
-  </dl>{raised.length > 0 && <p class="alarms" role="alert">{raised.map(a => <span key={a.words} class={a.kind}>{a.kind === "bad" ? "▲" : "!"} {a.words}</span>)}</p>}<IncidentBar /></section>;
+  </dl><p class="alarms"><VerdictWords of={verdict} /><span role="alert">{raised.map(a => <span key={a.words} class={a.kind} title={a.words}>{a.kind === "bad" ? "▲" : "!"} {a.words}</span>)}</span></p><IncidentBar /></section>;
+}
+
+/** The verdict on the decoder; what is wrong leads to the moment at which it began. Its line is there from the beginning, so that it moves nothing. */
+function VerdictWords({ of }: { of: Verdict | null }) {
+  const s = state.store.value;
+  if (!of || !s) return <span class="verdict" role="status">No verdict yet</span>;
+  const words = verdictWords(of, clock), wrong = of.level === "bad" || of.level === "watch", kind = of.level === "bad" ? "bad" : of.level === "watch" ? "warn" : of.level === "good" ? "good" : "";
+  return <span class={`verdict ${kind}`} role="status" title={words}>{of.level === "bad" ? "▲ " : of.level === "watch" ? "! " : of.level === "good" ? "✓ " : ""}
+    {wrong ? <button class="link" title="Half a second before and after it" onClick={() => state.showIncident({ tick: Math.round(of.since / s.shape.stepSeconds) - s.base, words })}>{words}</button> : words}</span>;
 }
 
 /** The incident that is shown, with the ways to others and into a file. */
@@ -124,8 +136,10 @@ function FileStrip() {
   const file = state.file.value!, source = state.server.value!.source, all = file.steps * source.step_seconds;
   const left = file.left_out.reduce((sum, [a, b]) => sum + b - a, 0) * source.step_seconds, seconds = all - left;
   const total = file.seconds.reduce((a, b) => a + b, 0);
-  const facts: [string, string][] = [["length", clock(all, 1)], ...(left > 0 ? [["left out", clock(left, 1)] as [string, string]] : []), ["step", `${Number((source.step_seconds * 1e3).toPrecision(4))} ms`], ["channels", whole(source.channels)],
-    ["spikes", whole(total)], ["spikes/s", whole(total / Math.max(1e-9, seconds))], ["trials", whole(file.trials.length)]];
+  const facts: [string, string][] = [["length", clock(all, 1)], ...(left > 0 ? [["left out", clock(left, 1)] as [string, string]] : []),
+    // Spikes with times of their own, and no model: steps are of the page alone. One trial is none.
+    ...(file.tick_seconds === null || source.outputs.length > 0 ? [["step", `${Number((source.step_seconds * 1e3).toPrecision(4))} ms`] as [string, string]] : []), ["channels", whole(source.channels)],
+    ["spikes", whole(total)], ["spikes/s", whole(total / Math.max(1e-9, seconds))], ...(file.trials.length > 1 ? [["trials", whole(file.trials.length)] as [string, string]] : [])];
   return <section class="strip" aria-label="Totals"><dl class="truth">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl></section>;
 }
 

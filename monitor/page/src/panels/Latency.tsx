@@ -1,7 +1,7 @@
-// Step latency as a line per second, with the deadline and every miss to go to; it opens to a histogram.
+// Time that the decoder computes for a step, as a line per second, with the deadline and every miss to go to; it opens to a histogram.
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
-import { LATENCY_SECONDS, percentile } from "../link/store.ts";
+import { LATENCY_SECONDS, percentile, type Store } from "../link/store.ts";
 import { missWords } from "../link/incidents.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
@@ -38,16 +38,20 @@ function Sparkline() {
   return <div class="of-line"><canvas ref={canvas} class="spark" role="img" aria-label="Median and 99th percentile of the step latency in every second of the last minute" /><Cursor place={place} /></div>;
 }
 
+/** The longest step of the last minute: exact, or the end of its bucket in a file of an earlier version. */
+export const longest = (s: Store): string => Number.isNaN(s.recentLongest) ? `≤ ${duration(percentile(s.recentLatency(), 1))}` : duration(s.recentLongest);
+
 /** `children`: the histogram, if the panel is open. */
 export function Latency({ children }: { children?: ComponentChildren }) {
   void state.beat.value;
-  const s = state.store.value, recent = s?.recentLatency(), misses = s?.misses ?? [], open = state.latencyOpen.value;
+  const s = state.store.value, recent = s?.recentLatency(), misses = s?.misses ?? [], open = state.latencyOpen.value, arrival = state.server.value?.status?.arrival_to_output;
   const counted = recent?.some(n => n > 0) ?? false;
-  return <Panel area="latency" title="Step latency" note={!counted ? "the session does not measure its steps" : open ? "dark: last minute; pale: since this page opened" : <><span class="key ink0" aria-hidden="true" />p50 <span class="key ink1" aria-hidden="true" />p99 per second, last minute</>}
+  return <Panel area="latency" title="Step latency" note={!counted ? "the session does not measure its steps" : open ? "dark: last minute; pale: whole session" : <><span class="key ink0" aria-hidden="true" />p50 <span class="key ink1" aria-hidden="true" />p99 per second, last minute</>}
     tools={<button class="link" aria-expanded={open} onClick={() => { state.latencyOpen.value = !open; }}>{open ? "less" : "histogram"}</button>}>
     {open && children}<Sparkline />
-    <dl class="quantiles">{recent && ([["p50", 0.5], ["p99", 0.99], ["p99.9", 0.999], ["max", 1]] as const).map(([name, share]) =>
-      <div key={name}><dt>{name}</dt><dd>≤ {duration(percentile(recent, share))}</dd></div>)}</dl>
+    <dl class="quantiles">{recent && <>{([["p50", 0.5], ["p99", 0.99], ["p99.9", 0.999]] as const).map(([name, share]) =>
+      <div key={name}><dt>{name}</dt><dd>≤ {duration(percentile(recent, share))}</dd></div>)}<div><dt>max</dt><dd>{longest(s!)}</dd></div></>}</dl>
+    {arrival && <p class="legend">from arrival to output, whole session: p50 {duration(arrival.p50_us * 1e3)}, p99 {duration(arrival.p99_us * 1e3)}, max {duration(arrival.max_us * 1e3)}; above: computing alone</p>}
     {misses.length > 0 && <p class="misses"><span class="bad">▲ {whole(s?.counters?.misses ?? misses.length)} missed</span>
       {misses.slice(-3).reverse().map(m => <button key={m.tick} class="link" onClick={() => state.showIncident({ tick: m.tick, words: missWords(m) })} title="Half a second before and after it">{clock(s!.seconds_(m.tick), 2)} <small>{duration(m.ns)}</small></button>)}</p>}
   </Panel>;

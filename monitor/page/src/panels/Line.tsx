@@ -6,7 +6,7 @@ import { POINTS, reduce } from "../draw/reduce.ts";
 import { brief, ticks, timeLabel, timeTicks } from "../draw/format.ts";
 import type { Store } from "../link/store.ts";
 import * as state from "../state.ts";
-import { colours, outputInk } from "../theme.ts";
+import { OUTPUT_INKS, colours, outputInk } from "../theme.ts";
 import { Cursor, inView } from "./Cursor.tsx";
 import { font, surface, usePainter, textWidth } from "./Panel.tsx";
 
@@ -135,7 +135,7 @@ export function Line({ k }: { k: number }) {
   }, 30);
   const { r2: all, rms } = state.slowly.value, r2 = all[k], error = rms[k];
   return <div class="line">
-    <div class="label"><span class={`key ${recorded() ? "dashed" : `ink${k % 3}`}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}{error !== undefined && <>, ± {Number(error.toPrecision(3))} {output?.unit}</>}</span>}<span class="read" ref={read} /></div>
+    <div class="label"><span class={`key ${recorded() ? "dashed" : `ink${k % OUTPUT_INKS}`}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}{error !== undefined && <>, ± {Number(error.toPrecision(3))} {output?.unit}</>}</span>}<span class="read" ref={read} /></div>
     <div class="plot" ref={box} role="img" tabIndex={0} onKeyDown={key} onBlur={() => { if (here.current !== null) put(null); }} aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds; arrow keys read`}>
       <canvas ref={canvas} />
       <div class="over" ref={over} onPointerMove={e => { const at = e.currentTarget.getBoundingClientRect(); put(Math.min(1, Math.max(0, (e.clientX - at.left) / at.width))); }} onPointerLeave={() => put(null)}><Cursor /></div>

@@ -62,7 +62,7 @@ function Plane() {
       }
       g.setLineDash([]); g.globalAlpha = 1; g.lineWidth = 1;
     };
-    if (target) { g.strokeStyle = colours.good.css; g.lineWidth = 2; g.strokeRect(px(target[0]!) - 9, py(target[1]!) - 9, 18, 18); g.lineWidth = 1; }
+    if (target) { g.strokeStyle = colours.good.css; g.lineWidth = 2; g.strokeRect(px(target[0]!) - 9, py(target[1]!) - 9, 18, 18); g.lineWidth = 1; g.fillStyle = colours.good.css; g.font = font(10); g.textAlign = px(target[0]!) > w - 60 ? "right" : "left"; g.textBaseline = "bottom"; g.fillText("target", px(target[0]!) + (px(target[0]!) > w - 60 ? 9 : -9), py(target[1]!) - 11); }
     if (s.hasTruth) path(s.truth, colours.true.css, 1.2, [4, 4]);
     path(s.estimate, colours.x.css, 2, []);
     if (end > begin) {
@@ -93,7 +93,7 @@ export function Outputs({ title }: { title?: string }) {
   const lines = outputs.slice(0, 4), r2 = state.slowly.value.r2, known = r2.filter(v => !Number.isNaN(v));
   const bare = recorded();
   const note = <>{truth && !bare && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
-    {known.length > 0 && <>· R² {state.file.value ? "of what is shown" : "of the last 30 s"} <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
+    {known.length > 0 && <>· R² {state.file.value || !state.live.value ? "of what is shown" : "of the last 30 s"} <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b>{state.server.value?.in_sample && <span title="The model was trained on this recording: its accuracy on other data is lower"> in-sample</span>}</>}
     {outputs.length > lines.length && <> · {lines.length} of {outputs.length} outputs shown</>}</>;
   const model = state.server.value?.model, classes = model?.kind === "classes", planar = outputs.length >= 2 && !title;
   return <Panel area="outputs" title={title ?? (bare ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded")} note={note}>

@@ -37,7 +37,7 @@ export function Range() {
     {wrong && <p role="alert" class="bad">{wrong}</p>}
     {found && <>
       <p class="sum">{words(part[0])} to {words(part[1])}: <b>{whole(total)}</b> spikes in <b>{Number(found.seconds.toPrecision(6))}</b> s, <b>{found.seconds > 0 ? Number((total / found.seconds).toPrecision(4)) : "–"}</b> spikes/s of all channels</p>
-      {found.outputs.some(o => o.steps > 0) && <table aria-label="Accuracy in the range"><thead><tr><th scope="col">output</th><th scope="col">R²</th><th scope="col">error</th><th scope="col">steps</th></tr></thead>
+      {found.outputs.some(o => o.steps > 0) && <table aria-label="Accuracy in the range"><thead><tr><th scope="col">output</th><th scope="col">R²{state.server.value?.in_sample ? ", in-sample" : ""}</th><th scope="col">error</th><th scope="col">steps</th></tr></thead>
         <tbody>{found.outputs.map(o => <tr key={o.name}><th scope="row">{o.name}</th><td>{short(o.r2, 3)}</td><td>{o.rmse === null ? "–" : `${Number(o.rmse.toPrecision(3))} ${o.unit}`}</td><td>{whole(o.steps)}</td></tr>)}</tbody></table>}
       <div class="rows" tabIndex={0} role="region" aria-label="Channels in the range"><table><thead><tr><th scope="col">channel</th><th scope="col">spikes</th><th scope="col">rate, /s</th><th scope="col" title={`variance / mean of counts in windows of ${found.window_seconds} s inside trials`}>Fano</th></tr></thead>
         <tbody>{rows.slice(0, MOST_LISTED).map(c => <tr key={c} class={state.address.value.channel === c ? "on" : ""} onClick={() => state.go({ channel: c })}><th scope="row">{names[c] ?? c}</th><td>{whole(found.spikes[c]!)}</td><td>{short(found.rate[c])}</td><td>{short(found.fano[c])}</td></tr>)}</tbody></table>

@@ -11,7 +11,7 @@ import { ORDERS, WINDOWS, type Order } from "../url.ts";
 import { groupsOf, runs, type Groups } from "../draw/groups.ts";
 import { isMoment, momentLines, strokeMoments } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
-import { length, plural, timeLabel, timeTicks, whole } from "../draw/format.ts";
+import { length, plural, timeLabel, timeTicks, whole, withoutCommon } from "../draw/format.ts";
 import { Panel, font, surface, usePainter, textWidth } from "./Panel.tsx";
 
 const rank = (rates: Float32Array): Uint32Array => {
@@ -58,6 +58,14 @@ function drawMarks(canvas: HTMLCanvasElement | null, s: Store, p: Picture): void
     g.fillStyle = colours.warn.css;
     g.fillText(event.type === "swap" ? "◆" : "⚑", x(event.tick), h / 2 + 1);
   }
+}
+
+const shortened = new WeakMap<string[], string[]>();
+/** Names for the axis, without what all have in common. */
+function shortNames(names: string[]): string[] {
+  let short = shortened.get(names);
+  if (!short) shortened.set(names, short = withoutCommon(names));
+  return short;
 }
 
 /** Channels from top to bottom: names where rows are high enough for them, groups of electrodes beside them. */
@@ -144,6 +152,9 @@ export function Raster() {
     if (how === "gl") try {
       view.current = new RasterView(canvas.current);
       canvas.current.addEventListener("webglcontextrestored", () => { drawn.current.key = ""; state.redraw(); });
+      // It is made after the first picture, when a page that has all it shows may have stopped drawing.
+      drawn.current.key = "";
+      state.redraw();
     } catch { setHow("plain"); }
     else view.current = new PlainRaster(canvas.current);
   }, [how]);
@@ -170,7 +181,7 @@ export function Raster() {
     const axisKey = [p.from, p.to, painted.value, axis.current?.clientWidth, axis.current?.clientHeight, devicePixelRatio].join(" "), was = axisOf.current;
     if (was.key !== axisKey || was.order !== order || was.source !== source) {
       axisOf.current = { key: axisKey, order, source, runs: groups ? runs(groups, order, p.from, p.to) : [] };
-      drawAxis(axis.current, p, source?.channel_names ?? [], groups);
+      drawAxis(axis.current, p, source ? shortNames(source.channel_names) : [], groups);
     }
     const of = p.sweep ? [] : axisOf.current.runs, covers = state.overRaster.size > 0 || of.length > 1 || !p.sweep && momentLines(store, p.end - p.window, p.end, box.clientWidth).length > 0;
     const over = covers || covered.current ? surface(above.current) : null;

@@ -1,5 +1,7 @@
 // The session's timeline: rate and R² of every second, misses and swaps; the window that is shown is a brush on it.
+import { signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
+import type { Level } from "../link/session.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
 import { timeTicks } from "../draw/format.ts";
@@ -8,6 +10,11 @@ import { isMoment } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
 import { Panel, font, surface, usePainter, textWidth } from "./Panel.tsx";
 
+/** Seconds of the timeline's nearer view of a session. */
+const LATELY = 60;
+/** True if the timeline of a session shows its last minute. */
+const lately = signal(false);
+
 export function Timeline() {
   const canvas = useRef<HTMLCanvasElement>(null), span = useRef<[number, number]>([0, 1]), dragging = useRef(false);
   usePainter(() => {
@@ -15,7 +22,8 @@ export function Timeline() {
     const on = surface(canvas.current), s = state.store.value;
     if (!on || !s) return;
     const { g, w, h } = on, reach = state.reach(s), step = s.shape.stepSeconds, high = h - 15, first = s.seconds_(reach.first), end = s.seconds_(reach.end);
-    const begin = state.file.value ? 0 : Math.min(first, Math.max(0, end - 60)), length = state.file.value ? Math.max(1e-3, end) : Math.max(60, end - begin), x = (t: number) => (t - begin) / length * w;
+    // The server has the whole session, the page the steps of its last minute.
+    const begin = state.file.value || !lately.peek() ? 0 : Math.max(0, end - LATELY), length = state.file.value ? Math.max(1e-3, end) : Math.max(60, end - begin), x = (t: number) => (t - begin) / length * w;
     span.current = [begin, begin + length];
     g.fillStyle = colours.dim.css;
     g.globalAlpha = 0.08;
@@ -23,6 +31,9 @@ export function Timeline() {
     g.globalAlpha = 0.2;
     for (const [a, b] of s.leftOut) g.fillRect(x(s.seconds_(a)), 0, x(s.seconds_(b)) - x(s.seconds_(a)), high);
     g.globalAlpha = 1;
+    const shade = (from: number, to: number, level: Level): void => { if (level === "bad" || level === "watch") { g.fillStyle = level === "bad" ? colours.bad.css : colours.warn.css; g.globalAlpha = 0.22; g.fillRect(x(from), 0, Math.max(2, x(to) - x(from)), high); g.globalAlpha = 1; } };
+    for (const v of s.verdicts) if (v.to > begin) shade(v.from, v.to, v.level);
+    if (s.verdict) shade(s.verdict.since, end, s.verdict.level);
     const from = Math.floor(begin), bars = timeBars(s.seconds, from, end, Math.floor(w)), top = bars.reduce((most, b) => Math.max(most, b.rate), 1);
     for (const bar of bars) {
       const v = bar.rate / top * (high - 12);
@@ -60,7 +71,8 @@ export function Timeline() {
     if (state.file.value) state.go({ at: Math.min(last, Math.max(t, state.address.value.window)) });
     else state.go({ at: t >= last ? null : Math.max(t, s.seconds_(reach.first)) });
   };
-  return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes per second {!state.file.value && <><span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}</>}>
+  return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes per second {!state.file.value && <><span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark · shaded: not good</>}</>}
+    tools={state.file.value ? undefined : <button class="link" aria-pressed={lately.value} onClick={() => { lately.value = !lately.value; }}>last minute</button>}>
     <div class="of-time"><canvas ref={canvas} role="img" aria-label="Timeline of the session; the arrow keys move the window, N and P go to misses and swaps"
       onMouseDown={e => { dragging.current = true; seek(e); }} onMouseMove={e => { const box = e.currentTarget.getBoundingClientRect(), [a, b] = span.current; state.cursor.value = a + (e.clientX - box.left) / box.width * (b - a); if (dragging.current) seek(e); }}
       onMouseUp={() => { dragging.current = false; }} onMouseLeave={() => { dragging.current = false; state.cursor.value = null; }} /><Selected part={state.range.value} place={place} /><Cursor place={place} /></div>

@@ -56,7 +56,7 @@ export function nodeAt(info: Pick<Info, "rows" | "columns" | "hexagonal">, l: La
   return best;
 }
 
-/** The nodes that touch one, as crates/sort counts them. */
+/** The nodes that touch one, as crates/base/som counts them. */
 export function neighbours(info: Pick<Info, "rows" | "columns" | "hexagonal" | "torus">, node: number): number[] {
   const row = Math.floor(node / info.columns), column = node % info.columns, odd = row % 2;
   const off: [number, number][] = !info.hexagonal ? [[-1, -1], [-1, 0], [-1, 1], [0, -1], [0, 1], [1, -1], [1, 0], [1, 1]]

@@ -79,7 +79,7 @@ export function Channels() {
       <Electrodes label="Rates" value={c => health.rate[c]! / high} states={c => health.state[c]!} low="0 /s" high={`${high.toFixed(0)} /s and more`} />
       <p class="legend">median {health.median.toFixed(1)} /s · ☐ {count("silent")} silent · ⊠ {count("noisy")} noisy · ≈ {count("twin")} twins · ╱ {count("masked")} masked, over {health.seconds.toFixed(0)} s</p>
       <details><summary>Rules</summary><div class="rules">
-        {rule("silentHz", "silent below, /s", 0.01)}{rule("noisyTimesMedian", "noisy above, × median", 1)}{rule("noisyFano", "noisy above, Fano", 1)}{rule("twinR", "twin above, r", 0.01)}
+        {rule("silentHz", "silent below, /s", 0.01)}{rule("noisyTimesMedian", "noisy above, × median", 1)}{rule("noisyHz", "and above, /s", 5)}{rule("noisyFano", "noisy above, Fano", 1)}{rule("twinR", "twin above, r", 0.01)}
       </div></details>
     </Panel>
     <Panel area="table" title="Channels" note={`${order.length < names.length ? `${whole(order.length)} of ${whole(names.length)}` : `all ${whole(names.length)}`} · ${clock(s.seconds_(health.from), 1)} to ${clock(s.seconds_(health.to), 1)}`}

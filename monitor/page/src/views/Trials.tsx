@@ -1,14 +1,14 @@
 // Trials: aligned to an event, sorted; mean rate, spikes and the decoded output of each.
 import { useEffect, useState } from "preact/hooks";
 import { frames } from "../link/frames.ts";
-import { SORTS, markOf, meanCourse, sorted, trialsOf, windowOf, type Sort, type Trials as Found } from "../link/trials.ts";
+import { SORTS, markOf, meanCourse, reaching, sorted, trialsOf, windowOf, type Sort, type Trials as Found } from "../link/trials.ts";
 import { origin, save } from "../panels/Export.tsx";
 import { Plane } from "../panels/Canvas.tsx";
 import { Panel, font } from "../panels/Panel.tsx";
 import { ramp } from "../draw/colour.ts";
 import { table } from "../draw/table.ts";
 import { plural, ticks, timeLabel, whole } from "../draw/format.ts";
-import { colours, outputInk, painted } from "../theme.ts";
+import { OUTPUT_INKS, colours, outputInk, painted } from "../theme.ts";
 import * as state from "../state.ts";
 
 /** Time of a step, which is that of its spikes; null where a recording has finer times. */
@@ -33,11 +33,26 @@ function axis(g: CanvasRenderingContext2D, w: number, h: number, high: number, t
   return x;
 }
 
+/** The pattern of time that is another trial's, or nobody's. */
+let pattern: { ink: string; of: CanvasPattern | null } | null = null;
+function hatching(g: CanvasRenderingContext2D): CanvasPattern | string {
+  const ink = colours.line.css;
+  if (pattern?.ink !== ink) {
+    const tile = document.createElement("canvas"), on = tile.getContext("2d")!;
+    tile.width = tile.height = 6;
+    on.strokeStyle = ink;
+    on.beginPath(); on.moveTo(-1, 7); on.lineTo(7, -1); on.moveTo(-4, 4); on.lineTo(4, -4); on.moveTo(2, 10); on.lineTo(10, 2); on.stroke();
+    pattern = { ink, of: g.createPattern(tile, "repeat") };
+  }
+  return pattern.of ?? ink;
+}
+
 function Spikes({ t, order, byLabel }: { t: Found; order: number[]; byLabel: boolean }) {
   const draw = (g: CanvasRenderingContext2D, w: number, h: number): void => {
     void painted.value;
     const high = h - 16, row = high / Math.max(1, order.length), place = new Uint32Array(order.length), x = axis(g, w, h, high, t);
     order.forEach((k, i) => { place[k] = i; });
+    order.forEach((k, i) => { const [begin, end] = t.trials[k]!.inside; for (const [a, b] of [[t.from, begin], [end, t.to]] as const) if (b > a) { g.fillStyle = hatching(g); g.fillRect(x(a), i * row, x(b) - x(a), row); } });
     const { wide, alpha } = markOf(t, w, stepOfSpikes());
     g.fillStyle = colours.spike.css; g.globalAlpha = alpha;
     for (let i = 0; i < t.row.length; i++) g.fillRect(x(t.after[i]!), place[t.row[i]!]! * row, wide, Math.max(0.7, row * 0.85));
@@ -57,13 +72,17 @@ function Spikes({ t, order, byLabel }: { t: Found; order: number[]; byLabel: boo
   return <Plane class="aligned" draw={draw} onClick={pick} label={`Spikes of ${order.length} trials around the event, one trial per row; a click shows the trial`} />;
 }
 
+/** The part of the window that a Fano factor is of, if it is not all of it: bins that every trial has. */
+const fanoPart = (t: Found): string => t.fano_bins[1] - t.fano_bins[0] === t.bins ? "" : ` from ${t.fano_bins.map(b => `${Number((t.from + b * t.bin).toFixed(3))}`).join(" to ")} s`;
+
 /** Mean rate in bars, with its standard error. */
 function Rate({ t }: { t: Found }) {
   return <Plane class="aligned" label="Mean rate around the event in bars, with its standard error" draw={(g, w, h) => {
     void painted.value;
-    const high = h - 16, top = t.mean.reduce((most, v, b) => Math.max(most, v + (t.error[b] ?? 0)), 0) || 1, x = axis(g, w, h, high, t), y = (v: number): number => high - v / top * (high - 14);
+    const high = h - 16, top = t.mean.reduce<number>((most, v, b) => Math.max(most, (v ?? 0) + (t.error[b] ?? 0)), 0) || 1, x = axis(g, w, h, high, t), y = (v: number): number => high - v / top * (high - 14);
     t.mean.forEach((v, b) => {
       const left = x(t.from + b * t.bin), wide = x(t.from + (b + 1) * t.bin) - left, error = t.error[b];
+      if (v === null) { g.fillStyle = hatching(g); g.fillRect(left, 0, wide, high); return; }
       g.fillStyle = colours.x.css; g.globalAlpha = 0.55; g.fillRect(left, y(v), Math.max(0.6, wide - 0.6), high - y(v)); g.globalAlpha = 1;
       if (error != null) { g.fillStyle = colours.ink.css; g.fillRect(left + wide / 2, y(v + error), 1, y(Math.max(0, v - error)) - y(v + error)); }
     });
@@ -77,8 +96,9 @@ function Heat({ t }: { t: Found }) {
     void painted.value;
     const high = h - 16, image = new ImageData(t.bins, t.channels), inks = ramp(), held = document.createElement("canvas");
     for (let c = 0; c < t.channels; c++) {
-      const rates = t.heat.subarray(c * t.bins, (c + 1) * t.bins), most = rates.reduce((a, b) => Math.max(a, b), 0);
-      rates.forEach((v, b) => image.data.set([...inks[most > 0 ? Math.round(255 * v / most) : 0]!, 255], 4 * (c * t.bins + b)));
+      const rates = t.heat.subarray(c * t.bins, (c + 1) * t.bins), most = rates.reduce((a, b) => b > a ? b : a, 0);
+      // A bin that no trial has stays paper.
+      rates.forEach((v, b) => { if (v === v) image.data.set([...inks[most > 0 ? Math.round(255 * v / most) : 0]!, 255], 4 * (c * t.bins + b)); });
     }
     held.width = t.bins; held.height = t.channels;
     held.getContext("2d")!.putImageData(image, 0, 0);
@@ -122,6 +142,19 @@ function Seconds({ words, value, set }: { words: string; value: number; set: (v:
     onChange={e => { const v = Number(e.currentTarget.value); setTyped(null); if (e.currentTarget.value !== "" && Number.isFinite(v)) set(v); }} /></label>;
 }
 
+/** Channels up to which a list has them all; of more a name is searched. */
+const MOST_LISTED = 100, MOST_FOUND = 40;
+function Channel({ names, channel }: { names: string[]; channel: number }) {
+  const [typed, setTyped] = useState<string | null>(null), go = (c: number): void => { state.go({ channel: c }); setTyped(null); };
+  if (names.length <= MOST_LISTED) return <label>channel <select value={String(channel)} onChange={e => go(Number(e.currentTarget.value))}>{names.map((name, c) => <option key={c} value={String(c)}>{name}</option>)}</select></label>;
+  const found: string[] = [], word = (typed ?? "").toLowerCase();
+  for (let c = 0; c < names.length && found.length < MOST_FOUND && typed !== null; c++) if (names[c]!.toLowerCase().includes(word)) found.push(names[c]!);
+  return <label>channel <input type="search" list="tr-channels" size={10} value={typed ?? names[channel] ?? ""} onFocus={e => { setTyped(""); e.currentTarget.select(); }} onBlur={() => setTyped(null)}
+    onInput={e => { const text = e.currentTarget.value, c = names.indexOf(text); if (c >= 0) go(c); else setTyped(text); }}
+    onKeyDown={e => { const c = names.indexOf(found[0] ?? ""); if (e.key === "Enter" && c >= 0) { go(c); e.currentTarget.blur(); } }} />
+    <datalist id="tr-channels">{found.map(name => <option key={name} value={name} />)}</datalist></label>;
+}
+
 export function Trials() {
   const w = wanted(), server = state.server.value!, s = state.store.value!, channel = Math.min(s.shape.channels - 1, state.address.value.channel ?? 0), live = server.mode === "live", names = server.source.channel_names, outputs = server.source.outputs;
   const [t, setFound] = useState<Found | null>(null), [wrong, setWrong] = useState(""), [turn, setTurn] = useState(0), source = state.address.value.source;
@@ -138,21 +171,21 @@ export function Trials() {
     const tell = { ...origin(), align: one ? `label ${labels[Number(one[1])]}` : ALIGNS[t.align]!, channel: names[t.channel] ?? String(t.channel) };
     state.offers.value = { words: "Every trial in the order that is shown, and the mean rate in bins.", take: [
       ["trials, CSV", () => save(new Blob([table(tell, ["seconds", "spikes", "r2", "rmse", "label"], order.map(k => { const d = t.trials[k]!; return [d.seconds, d.spikes, d.r2, d.rmse, d.label]; }))], { type: "text/csv" }), "betz-trials.csv")],
-      ["PSTH, CSV", () => save(new Blob([table(tell, ["seconds", "rate", "error"], t.mean.map((v, b) => [Number((t.from + b * t.bin).toFixed(9)), v, t.error[b] ?? null]))], { type: "text/csv" }), "betz-psth.csv")]] };
+      ["PSTH, CSV", () => save(new Blob([table(tell, ["seconds", "rate", "error", "trials"], t.mean.map((v, b) => [Number((t.from + b * t.bin).toFixed(9)), v, t.error[b] ?? null, t.events[b]]))], { type: "text/csv" }), "betz-psth.csv")]] };
     return () => { state.offers.value = null; };
   }, [t, w.sort]);
-  const note = t ? `${plural(t.trials.length, "trial")}${live ? " of the last minute" : ""}` : "", apart = t ? [...(t.left_out > 0 ? [`${whole(t.left_out)} left out: their window reaches beyond the recording`] : []), ...(t.outside_segments > 0 ? [`${plural(t.outside_segments, "window")} reach outside the trials`] : [])].join("; ") : "";
+  const note = t ? `${plural(t.trials.length, "trial")}${live ? " of the last minute" : ""}` : "", apart = t ? [...(t.left_out > 0 ? [`${whole(t.left_out)} left out: their window reaches beyond the recording`] : []), ...(reaching(t) > 0 ? [`hatched: beyond the own trial of ${whole(reaching(t))}, counted nowhere`] : [])].join("; ") : "";
   return <main class={outputs.length > 0 ? "trials" : "trials bare"}>
     <Panel area="tr-spikes" title="Trials" note={note} tools={<span class="tools">
       <label>align to <select value={w.align} onChange={e => change({ align: e.currentTarget.value })}>{Object.entries(ALIGNS).filter(([k]) => k === "labels" ? labels.length > 0 : k !== (live ? "stops" : "marks")).map(([k, words]) => <option key={k} value={k}>{words}</option>)}{labels.map((name, k) => <option key={name} value={`label${k}`}>label {name}</option>)}</select></label>
       <label>sort by <select value={w.sort} onChange={e => change({ sort: e.currentTarget.value as Sort })}>{SORTS.filter(by => by === "label" ? labels.length > 0 : outputs.length > 0 || by === "time" || by === "spikes").map(by => <option key={by} value={by}>{by}</option>)}</select></label>
-      <label>channel <select value={String(channel)} onChange={e => state.go({ channel: Number(e.currentTarget.value) })}>{names.map((name, c) => <option key={c} value={String(c)}>{name}</option>)}</select></label>
+      <Channel names={names} channel={channel} />
       {live && <button class="link" onClick={() => setTurn(turn + 1)}>refresh</button>}</span>}>
       <div class="row"><Seconds words="from, s" value={w.from} set={from => change({ from })} /><Seconds words="to, s" value={w.to} set={to => change({ to })} /><Seconds words="bin, s" value={w.bin} set={bin => change({ bin })} /><span class="dim">{apart}</span></div>
       {wrong && <p role="alert" class="bad">{wrong}</p>}
       {t && <Spikes t={t} order={order} byLabel={w.sort === "label"} />}</Panel>
-    <Panel area="tr-rate" title="Mean rate" note={t ? `${names[t.channel] ?? t.channel}, bars of ${Number((t.bin * 1e3).toPrecision(3))} ms ± standard error${t.fano !== null ? ` · Fano factor ${t.fano.toFixed(2)}` : ""}` : ""}>{t && <Rate t={t} />}</Panel>
-    <Panel area="tr-decodes" title={outputs.length > 0 ? "Single trials" : "All channels"} note={outputs.length > 0 ? t && t.decoded > 0 ? <><span class={`key ink${t.output % 3}`} aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />mean of the true{t.decoded < t.trials.length ? ` · the first ${whole(t.decoded)}` : ""}</> : "no output is known in these windows" : "each row by its own greatest rate"}
+    <Panel area="tr-rate" title="Mean rate" note={t ? `${names[t.channel] ?? t.channel}, bars of ${Number((t.bin * 1e3).toPrecision(3))} ms ± standard error${t.fano !== null ? ` · Fano factor ${t.fano.toFixed(2)}${fanoPart(t)}` : ""}` : ""}>{t && <Rate t={t} />}</Panel>
+    <Panel area="tr-decodes" title={outputs.length > 0 ? "Single trials" : "All channels"} note={outputs.length > 0 ? t && t.decoded > 0 ? <><span class={`key ink${t.output % OUTPUT_INKS}`} aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />mean of the true{t.decoded < t.trials.length ? ` · the first ${whole(t.decoded)}` : ""}</> : "no output is known in these windows" : "each row by its own greatest rate"}
       tools={outputs.length > 1 ? <span class="tools"><label>output <select value={String(w.output)} onChange={e => change({ output: Number(e.currentTarget.value) })}>{outputs.map((o, k) => <option key={k} value={String(k)}>{o.name}</option>)}</select></label></span> : undefined}>
       {t && outputs.length > 0 && t.decoded > 0 && <Decodes t={t} />}{t && outputs.length === 0 && t.channels > 1 && <Heat t={t} />}</Panel>
     {outputs.length > 0 && t && t.channels > 1 && <Panel area="tr-heat" title="All channels" note="each row by its own greatest rate; a click picks a channel"><Heat t={t} /></Panel>}

@@ -1,0 +1,147 @@
+"""Responses to a kernel of any shape, and Γ of them, by other programs: CuPy and PyTorch on a GPU, SciPy on the CPU.
+
+    convolution --spikes FILE          # benches/programs/src/bin/convolution.rs writes spikes and kernel
+    python3 benches/compare/convolution.py FILE [CHANNELS] [STEPS] [gpu|cpu]
+
+Prints medians, on a GPU by its own clock, and the error against f64 of three channels."""
+import statistics
+import sys
+import time
+
+import numpy as np
+
+CHANNELS = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+STEPS = int(sys.argv[3]) if len(sys.argv) > 3 else 400_000
+WHERE = sys.argv[4] if len(sys.argv) > 4 else "gpu"
+SOME = (0, 1, CHANNELS - 1)
+
+
+def read(name):
+    with open(name, "rb") as file:
+        spikes, samples = np.frombuffer(file.read(16), "<u8")
+        ticks = np.frombuffer(file.read(4 * int(spikes)), "<u4")
+        channels = np.frombuffer(file.read(4 * int(spikes)), "<u4")
+        return ticks, channels, np.frombuffer(file.read(8 * int(samples)), "<f8")
+
+
+TICKS, OF, KERNEL = read(sys.argv[1])
+
+
+def counts(channels, dtype="f4"):
+    rows = np.zeros((channels.stop - channels.start, STEPS), dtype)
+    here = (OF >= channels.start) & (OF < channels.stop)
+    np.add.at(rows, (OF[here] - channels.start, TICKS[here]), 1)
+    return rows
+
+
+def expected(channel):
+    return np.convolve(counts(slice(channel, channel + 1), "f8")[0], KERNEL)[:STEPS]
+
+
+def error(found):
+    wanted = np.stack([expected(c) for c in SOME])
+    return np.linalg.norm(np.asarray(found, "f8") - wanted) / np.linalg.norm(wanted)
+
+
+def on_cpu():
+    from scipy.signal import oaconvolve
+
+    some = min(CHANNELS, 64)
+    rows = counts(slice(0, some), "f8")
+    times = []
+    for _ in range(5):
+        start = time.process_time()
+        found = oaconvolve(rows, KERNEL[None], axes=1)[:, :STEPS]
+        times.append(time.process_time() - start)
+    wanted = expected(0)
+    off = np.linalg.norm(found[0] - wanted) / np.linalg.norm(wanted)
+    scaled = statistics.median(times) * CHANNELS / some
+    print(f"scipy.signal.oaconvolve, {some} channels scaled: {scaled:.3f} processor seconds, error {off:.1e}")
+
+
+def on_gpu():
+    import cupy as cp
+    import torch
+
+    x = cp.asarray(counts(slice(0, CHANNELS)))
+    h = cp.asarray(KERNEL.astype("f4"))
+    length = len(KERNEL)
+    print(cp.cuda.runtime.getDeviceProperties(0)["name"].decode(), "CuPy", cp.__version__, "torch", torch.__version__)
+
+    def timed(name, work, repeats=7, scale=1.0):
+        work()
+        times = []
+        for _ in range(repeats):
+            begin, end = cp.cuda.Event(), cp.cuda.Event()
+            begin.record()
+            found = work()
+            end.record()
+            end.synchronize()
+            times.append(cp.cuda.get_elapsed_time(begin, end))
+        off = ""
+        if found is not None and found.shape[0] == CHANNELS and found.shape[1] == STEPS:
+            off = f", error {error(np.stack([cp.asnumpy(found[c]) for c in SOME])):.1e}"
+        print(f"{name}: {statistics.median(times) * scale:.2f} ms{off}")
+        return found
+
+    multiply = cp.ElementwiseKernel("complex64 a, raw complex64 h, int64 m", "complex64 y", "y = a * h[i % m]", "multiply")
+    for block in (8192, 16_384, 32_768, 65_536):
+        if block < 2 * length:
+            continue
+        hop = block - length + 1
+        each = -(-STEPS // hop)
+        padded = cp.zeros((CHANNELS, length - 1 + each * hop), cp.float32)
+        padded[:, length - 1 : length - 1 + STEPS] = x
+        view = cp.lib.stride_tricks.as_strided(padded, (CHANNELS, each, block), (padded.strides[0], hop * 4, 4))
+        transfer = cp.asarray(np.fft.rfft(KERNEL, block).astype("c8"))
+        at_once = max(1, int(2e9 // (each * block * 4)))
+
+        def overlap_save():
+            out = cp.empty((CHANNELS, each * hop), cp.float32)
+            for start in range(0, CHANNELS, at_once):
+                blocks = cp.ascontiguousarray(view[start : start + at_once])
+                spectra = multiply(cp.fft.rfft(blocks, axis=-1), transfer, block // 2 + 1)
+                back = cp.fft.irfft(spectra, n=block, axis=-1)
+                out[start : start + at_once] = back[:, :, length - 1 :].reshape(len(blocks), -1)
+            return out[:, :STEPS]
+
+        responses = timed(f"CuPy, overlap-save, block {block}", overlap_save)
+        del padded, view
+    responses = cp.ascontiguousarray(responses)
+    # CuPy and PyTorch work on one stream, so that CuPy's events time both.
+    stream = torch.cuda.ExternalStream(cp.cuda.get_current_stream().ptr)
+    with torch.cuda.stream(stream):
+        rows, kernel = torch.from_dlpack(x), torch.from_dlpack(h)
+        found = torch.from_dlpack(responses)
+
+        def transformed():
+            size = 1 << int(np.ceil(np.log2(STEPS + length)))
+            out, transfer = torch.empty_like(rows), torch.fft.rfft(kernel, size)
+            for start in range(0, CHANNELS, 128):
+                spectra = torch.fft.rfft(rows[start : start + 128], size) * transfer
+                out[start : start + 128] = torch.fft.irfft(spectra, size)[:, :STEPS]
+            return cp.from_dlpack(out)
+
+        timed("torch.fft over all steps", transformed)
+        for tf32 in (False, True):
+            torch.backends.cuda.matmul.allow_tf32 = tf32
+            timed(f"torch, Γ of the responses, {'TF32' if tf32 else 'f32'}", lambda: cp.from_dlpack(found @ found.T))
+
+        def trained():
+            torch.backends.cuda.matmul.allow_tf32 = True
+            out = torch.from_dlpack(transformed())
+            gram = out @ out.T + torch.eye(CHANNELS, device="cuda")
+            return cp.from_dlpack(torch.linalg.solve(gram, out[:, :1024]))
+
+        timed("torch, responses to weights, TF32", trained)
+        few = min(CHANNELS, 32)
+        flipped = kernel.flip(0)[None, None]
+
+        def conv1d():
+            part = torch.nn.functional.pad(rows[:few, None], (length - 1, 0))
+            return cp.from_dlpack(torch.nn.functional.conv1d(part, flipped)[:, 0])
+
+        timed(f"torch conv1d, {few} channels scaled", conv1d, 1, CHANNELS / few)
+
+
+on_gpu() if WHERE == "gpu" else on_cpu()

@@ -1,0 +1,479 @@
+//! Kohonen's online rule, as Galbraith 2010, chapter 3, has it: a sample at a time.
+//!
+//! The winner c of a sample x is the nearest node; every node k moves by w_k += α N(k, c) (x − w_k). The paper
+//! names five neighbourhoods N and uses one, the disc, with α = 0.05. Its listings count the winner from 1 where
+//! they mean 0, and compare a squared distance with the radius; both are right here.
+
+use betz_base::{Error, Result, memory};
+use pulp::{Arch, Simd, WithSimd};
+
+use super::samples::Samples;
+use super::{Grid, Lattice, Map, start};
+
+/// Nodes whose distances are found together.
+const LANES: usize = 16;
+
+/// Share of the learning rate of a node at distance d from the winner, for a radius r.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Neighbourhood {
+    /// 1 where d ≤ r: the step function of the paper's listing, a disc.
+    #[default]
+    Disc,
+    /// 1 in the square |Δx|, |Δy| ≤ r: the rectangular window of the paper's text (its width 5 is r = 2).
+    Window,
+    /// exp(−d²/2r²), cut off at 4 r.
+    Gaussian,
+    /// 1 − d/(r + 1) where that is above 0: a triangle.
+    Triangle,
+    /// (1 − d²/r²) exp(−d²/2r²), cut off at 4 r: nodes further than r are repelled, but not out of the range
+    /// of the data.
+    MexicanHat,
+}
+
+/// Course of a number from its first value to its last over the passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FadeShape {
+    /// It stays at the first.
+    #[default]
+    Constant,
+    /// In equal differences.
+    Linear,
+    /// In equal ratios.
+    Geometric,
+    /// One less each pass, not below the last: the paper's viewer.
+    OnePerPass,
+}
+
+/// A number that changes from pass to pass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fade {
+    /// In the first pass.
+    pub first: f64,
+    /// Value in the last pass.
+    pub last: f64,
+    /// Course from the first value to the last.
+    pub shape: FadeShape,
+}
+
+impl Fade {
+    /// The same in every pass.
+    pub fn constant(value: f64) -> Self {
+        Self {
+            first: value,
+            last: value,
+            shape: FadeShape::Constant,
+        }
+    }
+
+    /// In a pass, of so many.
+    pub fn at(&self, pass: usize, passes: usize) -> f64 {
+        let part = pass as f64 / (passes.max(2) - 1) as f64;
+        match self.shape {
+            FadeShape::Constant => self.first,
+            FadeShape::Linear => self.first + (self.last - self.first) * part,
+            FadeShape::Geometric => self.first * (self.last / self.first).powf(part),
+            FadeShape::OnePerPass => (self.first - pass as f64).max(self.last),
+        }
+    }
+}
+
+/// Options of the online rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OnlineOptions {
+    /// Rounds over all samples, in their order.
+    pub passes: usize,
+    /// Learning rate α, above 0 and at most 1.
+    pub rate: Fade,
+    /// Radius of the neighbourhood, in nodes, 0 or more.
+    pub radius: Fade,
+    /// Its shape.
+    pub neighbourhood: Neighbourhood,
+}
+
+impl Default for OnlineOptions {
+    /// The paper's viewer: α = 0.05, a disc of 16 nodes, one node less each pass.
+    fn default() -> Self {
+        Self {
+            passes: 16,
+            rate: Fade::constant(0.05),
+            radius: Fade {
+                first: 16.0,
+                last: 1.0,
+                shape: FadeShape::OnePerPass,
+            },
+            neighbourhood: Neighbourhood::Disc,
+        }
+    }
+}
+
+/// The online rule at work on a map.
+pub struct Online<'a> {
+    samples: Samples<'a>,
+    options: OnlineOptions,
+    grid: Grid,
+    nodes: usize,
+    /// Nodes with room to whole lanes; those beyond the last are infinitely far.
+    padded: usize,
+    /// (dims, padded).
+    planes: Vec<f32>,
+    ranges: Vec<(f32, f32)>,
+    arch: Arch,
+    /// N by difference of place, for this pass: (rows down, columns right) from the winner.
+    scales: Vec<Reach>,
+    pass: usize,
+    next: usize,
+}
+
+/// A run of nodes in one row, as seen from the winner.
+#[derive(Debug, Clone, PartialEq)]
+struct Reach {
+    down: isize,
+    /// Of an even winner's row; of an odd one's.
+    first: [isize; 2],
+    scales: [Vec<f32>; 2],
+}
+
+impl<'a> Online<'a> {
+    /// Prepares to train `map`: copies its weights.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for samples of other dimensions,
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for options that make no sense,
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
+    pub fn new(map: &Map, samples: Samples<'a>, options: &OnlineOptions) -> Result<Self> {
+        map.check(samples)?;
+        if options.passes == 0 {
+            return Err(Error::argument("passes: expected one at least, got 0"));
+        }
+        for pass in [0, options.passes - 1] {
+            let rate = options.rate.at(pass, options.passes);
+            if !(rate > 0.0 && rate <= 1.0) {
+                return Err(Error::argument(format!(
+                    "learning rate: expected above 0 and at most 1, got {rate} in pass {pass}"
+                )));
+            }
+            let radius = options.radius.at(pass, options.passes);
+            if !(radius.is_finite() && radius >= 0.0) {
+                return Err(Error::argument(format!(
+                    "radius: expected nodes, 0 or more, got {radius} in pass {pass}"
+                )));
+            }
+        }
+        let grid = *map.grid();
+        let (nodes, dims) = (grid.nodes(), map.dims());
+        let padded = nodes.next_multiple_of(LANES);
+        let mut planes = memory::filled("weights", f32::INFINITY, padded * dims)?;
+        for (node, weights) in map.weights().chunks_exact(dims).enumerate() {
+            for (d, w) in weights.iter().enumerate() {
+                planes[d * padded + node] = *w;
+            }
+        }
+        let mut online = Self {
+            samples,
+            options: options.clone(),
+            grid,
+            nodes,
+            padded,
+            planes,
+            ranges: start::ranges(samples),
+            arch: Arch::new(),
+            scales: Vec::new(),
+            pass: 0,
+            next: 0,
+        };
+        online.reach();
+        Ok(online)
+    }
+
+    /// Presents up to `samples` more samples, not beyond the end of a pass; how many it was. 0: all passes are
+    /// done.
+    pub fn present(&mut self, samples: usize) -> usize {
+        if self.pass == self.options.passes {
+            return 0;
+        }
+        let until = self.samples.count().min(self.next.saturating_add(samples));
+        let presented = until - self.next;
+        for s in self.next..until {
+            let x = self.samples.row(s);
+            let winner = self.winner(x);
+            self.learn(x, winner);
+        }
+        self.next = until;
+        if until == self.samples.count() {
+            self.next = 0;
+            self.pass += 1;
+            if self.pass < self.options.passes {
+                self.reach();
+            }
+        }
+        presented
+    }
+
+    /// Passes that are done.
+    pub fn passes(&self) -> usize {
+        self.pass
+    }
+
+    /// Writes the weights as they are now into `map`, which has the shape that training began with.
+    pub fn write(&self, map: &mut Map) {
+        let dims = map.dims();
+        for (node, weights) in map.weights_mut().chunks_exact_mut(dims).enumerate() {
+            for (d, w) in weights.iter_mut().enumerate() {
+                *w = self.planes[d * self.padded + node];
+            }
+        }
+    }
+
+    fn winner(&self, x: &[f32]) -> usize {
+        self.arch.dispatch(Nearest {
+            planes: &self.planes,
+            padded: self.padded,
+            x,
+        })
+    }
+
+    fn learn(&mut self, x: &[f32], winner: usize) {
+        let (row, column) = self.grid.row_column(winner);
+        let hat = self.options.neighbourhood == Neighbourhood::MexicanHat;
+        let (rows, columns) = (self.grid.rows() as isize, self.grid.columns() as isize);
+        for reach in &self.scales {
+            let mut to = row as isize + reach.down;
+            if !(0..rows).contains(&to) {
+                if !self.grid.is_torus() {
+                    continue;
+                }
+                to = to.rem_euclid(rows);
+            }
+            let parity = row % 2;
+            let (first, scales) = (reach.first[parity], &reach.scales[parity]);
+            let from = column as isize + first;
+            // Nodes in the row without going around, then those that go around.
+            for (begin, around) in [(from, 0), (from, columns), (from, -columns)] {
+                if around != 0 && !self.grid.is_torus() {
+                    break;
+                }
+                let begin = begin + around;
+                let low = begin.max(0);
+                let high = (begin + scales.len() as isize).min(columns);
+                if low >= high {
+                    continue;
+                }
+                let scales = &scales[(low - begin) as usize..(high - begin) as usize];
+                let at = (to * columns + low) as usize;
+                for (d, &x) in x.iter().enumerate() {
+                    let weights = &mut self.planes[d * self.padded + at..][..scales.len()];
+                    for (w, scale) in weights.iter_mut().zip(scales) {
+                        *w += scale * (x - *w);
+                    }
+                    if hat {
+                        let (low, high) = self.ranges[d];
+                        weights.iter_mut().for_each(|w| *w = w.clamp(low, high));
+                    }
+                }
+            }
+        }
+        debug_assert!(winner < self.nodes);
+    }
+
+    /// α N for this pass, by difference of place.
+    fn reach(&mut self) {
+        let rate = self.options.rate.at(self.pass, self.options.passes);
+        let radius = self.options.radius.at(self.pass, self.options.passes);
+        let shape = self.options.neighbourhood;
+        let furthest = match shape {
+            Neighbourhood::Disc | Neighbourhood::Window => radius,
+            Neighbourhood::Triangle => radius + 1.0,
+            Neighbourhood::Gaussian | Neighbourhood::MexicanHat => 4.0 * radius,
+        };
+        let (rows, columns) = (self.grid.rows() as isize, self.grid.columns() as isize);
+        let torus = self.grid.is_torus();
+        // On a torus each node is met once, by the shorter way.
+        let span = |length: isize, far: f64| {
+            let far = (far.ceil() as isize + 1).min(length);
+            if torus {
+                ((-far).max(-(length - 1) / 2), far.min(length / 2))
+            } else {
+                ((-far).max(1 - length), far.min(length - 1))
+            }
+        };
+        let height = self.grid.row_height();
+        let (up, down) = span(rows, furthest / height);
+        let (left, right) = span(columns, furthest);
+        self.scales.clear();
+        for down in up..=down {
+            let mut reach = Reach {
+                down,
+                first: [0; 2],
+                scales: [Vec::new(), Vec::new()],
+            };
+            for parity in 0..2 {
+                let shift = match self.grid.lattice() {
+                    Lattice::Rectangular => 0.0,
+                    // From an even row, rows of the other kind lie half a node to the right.
+                    Lattice::Hexagonal if down % 2 == 0 => 0.0,
+                    Lattice::Hexagonal if parity == 0 => 0.5,
+                    Lattice::Hexagonal => -0.5,
+                };
+                let scale = |right: isize| {
+                    let mut x = (right as f64 + shift).abs();
+                    if torus {
+                        x = x.min((columns as f64 - x).abs());
+                    }
+                    (rate * neighbourhood(shape, x, down.unsigned_abs() as f64 * height, radius))
+                        as f32
+                };
+                let inside = (left..=right).filter(|&right| scale(right) != 0.0);
+                let (first, last) = inside.fold((isize::MAX, isize::MIN), |(low, high), at| {
+                    (low.min(at), high.max(at))
+                });
+                if first <= last {
+                    reach.first[parity] = first;
+                    reach.scales[parity] = (first..=last).map(scale).collect();
+                }
+            }
+            self.scales.push(reach);
+        }
+    }
+}
+
+/// N of a node (|Δx|, |Δy|) from the winner.
+fn neighbourhood(shape: Neighbourhood, x: f64, y: f64, radius: f64) -> f64 {
+    let squared = x * x + y * y;
+    let inside = |yes: bool| if yes { 1.0 } else { 0.0 };
+    let gaussian = |of: f64| {
+        if radius == 0.0 {
+            inside(squared == 0.0)
+        } else if squared > 16.0 * radius * radius {
+            0.0
+        } else {
+            of * (-0.5 * squared / (radius * radius)).exp()
+        }
+    };
+    match shape {
+        Neighbourhood::Disc => inside(squared <= radius * radius + 1e-9),
+        Neighbourhood::Window => inside(x.max(y) <= radius + 1e-9),
+        Neighbourhood::Triangle => (1.0 - squared.sqrt() / (radius + 1.0)).max(0.0),
+        Neighbourhood::Gaussian => gaussian(1.0),
+        Neighbourhood::MexicanHat => gaussian(1.0 - squared / (radius * radius).max(1e-300)),
+    }
+}
+
+/// The nearest node of planes of weights, sixteen at a time.
+struct Nearest<'a> {
+    planes: &'a [f32],
+    padded: usize,
+    x: &'a [f32],
+}
+
+impl WithSimd for Nearest<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // by index over arrays of known length: these become vectors
+    fn with_simd<S: Simd>(self, _: S) -> usize {
+        let mut least = [f32::INFINITY; LANES];
+        let mut places = [0_u32; LANES];
+        for chunk in 0..self.padded / LANES {
+            let mut squared = [0.0_f32; LANES];
+            for (d, &x) in self.x.iter().enumerate() {
+                let at = d * self.padded + chunk * LANES;
+                let weights = &self.planes[at..at + LANES];
+                for l in 0..LANES {
+                    let apart = weights[l] - x;
+                    squared[l] += apart * apart;
+                }
+            }
+            for l in 0..LANES {
+                let nearer = squared[l] < least[l];
+                least[l] = if nearer { squared[l] } else { least[l] };
+                places[l] = if nearer { chunk as u32 } else { places[l] };
+            }
+        }
+        let (mut best, mut place) = (f32::INFINITY, usize::MAX);
+        for l in 0..LANES {
+            let at = places[l] as usize * LANES + l;
+            if least[l] < best || (least[l] == best && at < place) {
+                (best, place) = (least[l], at);
+            }
+        }
+        if best.is_finite() { place } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle;
+    use betz_base::random::Random;
+
+    #[test]
+    fn every_neighbourhood_is_the_oracles() {
+        let mut random = Random::new(3);
+        let values: Vec<f32> = (0..90).map(|_| random.uniform() as f32).collect();
+        let samples = Samples::new(&values, 3).unwrap();
+        for (lattice, torus) in [
+            (Lattice::Rectangular, false),
+            (Lattice::Rectangular, true),
+            (Lattice::Hexagonal, false),
+            (Lattice::Hexagonal, true),
+        ] {
+            for shape in [
+                Neighbourhood::Disc,
+                Neighbourhood::Window,
+                Neighbourhood::Gaussian,
+                Neighbourhood::Triangle,
+                Neighbourhood::MexicanHat,
+            ] {
+                for radius in [0.0, 1.0, 2.4, 9.0] {
+                    let grid = Grid::new(6, 7, lattice, torus).unwrap();
+                    let mut map = Map::at_random(grid, samples, 4).unwrap();
+                    let mut expected: Vec<f64> =
+                        map.weights().iter().map(|w| f64::from(*w)).collect();
+                    let options = OnlineOptions {
+                        passes: 1,
+                        rate: Fade::constant(0.2),
+                        radius: Fade::constant(radius),
+                        neighbourhood: shape,
+                    };
+                    let mut online = Online::new(&map, samples, &options).unwrap();
+                    let ranges = start::ranges(samples);
+                    for x in samples.rows() {
+                        assert_eq!(online.present(1), 1);
+                        oracle::online_step(&grid, &mut expected, x, |a, b| {
+                            let (dx, dy) = grid.apart(a, b);
+                            0.2 * neighbourhood(shape, dx, dy, radius)
+                        });
+                        if shape == Neighbourhood::MexicanHat {
+                            for (i, w) in expected.iter_mut().enumerate() {
+                                let (low, high) = ranges[i % 3];
+                                *w = w.clamp(f64::from(low), f64::from(high));
+                            }
+                        }
+                    }
+                    assert_eq!(online.present(1), 0);
+                    online.write(&mut map);
+                    for (i, (got, expected)) in map.weights().iter().zip(&expected).enumerate() {
+                        assert!(
+                            (f64::from(*got) - expected).abs() < 1e-4,
+                            "{grid:?} {shape:?} {radius}: weight {i}: {got} for {expected}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fades_end_where_they_should() {
+        for shape in [FadeShape::Linear, FadeShape::Geometric] {
+            let fade = Fade {
+                first: 8.0,
+                last: 2.0,
+                shape,
+            };
+            assert!((fade.at(0, 5) - 8.0).abs() < 1e-12 && (fade.at(4, 5) - 2.0).abs() < 1e-12);
+        }
+        let viewer = OnlineOptions::default().radius;
+        assert_eq!((viewer.at(3, 99), viewer.at(50, 99)), (13.0, 1.0));
+    }
+}

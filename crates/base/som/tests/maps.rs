@@ -1,0 +1,101 @@
+//! Maps against their oracle, and maps of odd data.
+
+#![allow(clippy::unwrap_used)] // tests stop where something fails
+
+use betz_device::Device;
+use betz_som::{
+    BatchOptions, Fade, Grid, Lattice, Map, Neighbourhood, Online, OnlineOptions, Samples, oracle,
+};
+
+/// Numbers that look random and are the same everywhere.
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count)
+        .map(|i| ((i * 7919 + 13) % 1009) as f32 / 1009.0)
+        .collect()
+}
+
+#[test]
+fn batch_training_is_the_oracles_epoch_for_epoch() {
+    let values = numbers(400 * 5);
+    let samples = Samples::new(&values, 5).unwrap();
+    for (lattice, torus) in [
+        (Lattice::Rectangular, false),
+        (Lattice::Rectangular, true),
+        (Lattice::Hexagonal, false),
+        (Lattice::Hexagonal, true),
+    ] {
+        let grid = Grid::new(6, 7, lattice, torus).unwrap();
+        let mut map = Map::on_plane(grid, samples).unwrap();
+        let mut expected: Vec<f64> = map.weights().iter().map(|w| f64::from(*w)).collect();
+        let options = BatchOptions {
+            epochs: 6,
+            exact: true,
+            ..BatchOptions::default()
+        };
+        let epochs = map.train(samples, &options, &Device::cpu(), &()).unwrap();
+        for epoch in &epochs {
+            oracle::batch_epoch(&grid, &mut expected, samples, epoch.radius);
+        }
+        for (got, expected) in map.weights().iter().zip(&expected) {
+            assert!(
+                (f64::from(*got) - expected).abs() < 1e-4,
+                "{grid:?}: {got} for {expected}"
+            );
+        }
+        assert!(epochs[5].quantisation_error < epochs[0].quantisation_error);
+    }
+}
+
+#[test]
+fn maps_of_odd_data_stay_finite() {
+    let huge: Vec<f32> = numbers(60).iter().map(|v| v * 1e30).collect();
+    let constant: Vec<f32> = (0..60)
+        .map(|i| if i % 3 == 1 { 5.0 } else { (i % 11) as f32 })
+        .collect();
+    for (values, dims) in [
+        (vec![2.5; 60], 3),
+        (vec![1.0, 2.0, 3.0], 3),
+        (huge, 3),
+        (constant, 3),
+        (numbers(4), 1),
+    ] {
+        let samples = Samples::new(&values, dims).unwrap();
+        for (rows, columns) in [(1, 1), (1, 9), (8, 9)] {
+            let grid = Grid::new(rows, columns, Lattice::Rectangular, false).unwrap();
+            let mut map = Map::on_plane(grid, samples).unwrap();
+            map.train(samples, &BatchOptions::default(), &Device::cpu(), &())
+                .unwrap();
+            assert!(map.weights().iter().all(|w| w.is_finite()), "{values:?}");
+            let quality = map.quality(samples).unwrap();
+            assert!(quality.quantisation_error.is_finite());
+            assert!((0.0..=1.0).contains(&quality.topographic_error));
+            let hits = map.hits(samples).unwrap();
+            assert_eq!(hits.iter().sum::<u32>() as usize, samples.count());
+            let options = OnlineOptions {
+                passes: 2,
+                rate: Fade::constant(0.5),
+                radius: Fade::constant(3.0),
+                neighbourhood: Neighbourhood::MexicanHat,
+            };
+            let mut online = Online::new(&map, samples, &options).unwrap();
+            while online.present(7) > 0 {}
+            online.write(&mut map);
+            assert!(map.weights().iter().all(|w| w.is_finite()));
+        }
+    }
+    for bad in [
+        vec![],
+        vec![1.0, f32::NAN],
+        vec![f32::INFINITY, 0.0],
+        vec![1.0],
+    ] {
+        assert!(Samples::new(&bad, 2).is_err());
+    }
+    // Of equal nodes the lowest wins.
+    let grid = Grid::new(2, 2, Lattice::Rectangular, false).unwrap();
+    let map = Map::new(grid, 1, vec![3.0, 1.0, 1.0, 3.0]).unwrap();
+    let winners = map
+        .winners(Samples::new(&[0.0, 1.0, 2.0, 9.0], 1).unwrap())
+        .unwrap();
+    assert_eq!(winners, [1, 1, 0, 0]);
+}

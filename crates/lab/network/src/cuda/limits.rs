@@ -1,0 +1,76 @@
+//! Networks that a device can compute, and the size of its chunks.
+
+use betz_base::{Error, Result};
+use betz_kernels::network as kernels;
+
+use crate::rank::RankMeasure;
+use crate::spec::{Measure, NetworkSpec, Taper, Threshold};
+
+/// Bounds that tests narrow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Most windows of a chunk.
+    pub(crate) windows: usize,
+    /// Slots of the edge buffer at first.
+    pub(crate) slots: usize,
+    /// Most slots, memory aside.
+    pub(crate) most_slots: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            windows: kernels::MOST_WINDOWS,
+            slots: 32 << 20,
+            most_slots: 1 << 28,
+        }
+    }
+}
+
+/// Refuses networks that a device cannot compute.
+///
+/// # Errors
+/// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) with what it cannot.
+pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
+    let refuse = |what: &str, got: String| {
+        Err(Error::argument(format!(
+            "network on a CUDA device: expected {what}, got {got}"
+        )))
+    };
+    let ranks = RankMeasure::of(spec.measure).is_some();
+    if !(ranks
+        || matches!(
+            spec.measure,
+            Measure::Pearson | Measure::GaussianInformation
+        ))
+    {
+        return refuse(
+            "the measure pearson, gaussian-information, spearman or kendall",
+            spec.measure.name().to_owned(),
+        );
+    }
+    if spec.taper != Taper::Rectangular {
+        return refuse("no taper", spec.taper.name().to_owned());
+    }
+    if !matches!(spec.threshold, Threshold::Absolute(_)) {
+        return refuse("a threshold", format!("{:?}", spec.threshold));
+    }
+    if nodes > kernels::MOST_NODES {
+        return refuse(
+            &format!("at most {} nodes", kernels::MOST_NODES),
+            nodes.to_string(),
+        );
+    }
+    let window = spec.window;
+    if ranks && window.length > kernels::LONGEST_RANKS {
+        let longest = kernels::LONGEST_RANKS;
+        return refuse(
+            &format!("windows of up to {longest} samples for a rank measure"),
+            format!("{window:?}"),
+        );
+    }
+    if window.length.max(window.step) > i32::MAX as usize / (2 * kernels::MOST_WINDOWS) {
+        return refuse("windows of fewer than 2^20 samples", format!("{window:?}"));
+    }
+    Ok(())
+}

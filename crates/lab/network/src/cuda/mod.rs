@@ -1,0 +1,285 @@
+//! The walk on CUDA devices: which work it takes, how it is cut to a device's memory and dealt to
+//! several, and how what they find becomes the edges of a chunk.
+//!
+//! ```text
+//! samples ─► moments ─► scales ─► panels ─► walk ─► recheck ─► slots ─► order ─► join ─► edges, by (i, j)
+//! ```
+//!
+//! `kernels/network_prepare.cu`, `network_walk.cu` and `network_order.cu` say how. Rank measures are exact and need no
+//! recheck: samples ─► ranks or signs ─► walk, in `network_rank_prepare.cu` and `network_rank_walk.cu`. Every device has all samples of a
+//! chunk and a share of its tiles; a tile's sums do not depend on who walks it.
+
+mod correlations;
+mod join;
+pub(crate) mod limits;
+mod order;
+#[cfg(test)]
+mod rank_tests;
+mod ranks;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod walker;
+
+use betz_base::{Error, ErrorKind, Progress, Result};
+use betz_kernels::{Sample, network as kernels};
+
+use crate::block::SampleTransform;
+use crate::chunk::{ChunkResult, informations};
+use crate::engine::{Cut, extreme_pairs};
+use crate::oracle::UndefinedReason;
+use crate::plan::Plan;
+use crate::scan::Keep;
+use crate::signal::{Signal, SignalData};
+use crate::spec::{Measure, Sign};
+use crate::window::Chunk;
+
+use limits::Limits;
+use walker::{WalkRequest, WalkResult, Walker};
+
+/// Counts and times of [`Plan::count_on_device`].
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
+pub struct DeviceCount {
+    /// Edges of all windows, with pairs in doubt; those of nodes that f32 sums cannot hold are left out.
+    pub edges: u64,
+    /// Pairs within 10⁻⁹ of the threshold, which the host decides when the edges are brought to it.
+    pub doubtful: u64,
+    /// Pairs that were decided in f64.
+    pub rechecked: u64,
+    /// Tiles that began anew in a window.
+    pub rebuilt: u64,
+    /// Launches of the walk.
+    pub walks: u64,
+    /// Seconds until the samples were there.
+    pub upload: f64,
+    /// Seconds for moments, scales and panels.
+    pub prepare: f64,
+    /// Seconds for the walk.
+    pub walk: f64,
+    /// Seconds for the decisions in f64.
+    pub recheck: f64,
+}
+
+impl DeviceCount {
+    fn add(&mut self, other: &Self) {
+        self.edges += other.edges;
+        self.doubtful += other.doubtful;
+        self.rechecked += other.rechecked;
+        self.rebuilt += other.rebuilt;
+        self.walks += other.walks;
+        self.upload += other.upload;
+        self.prepare += other.prepare;
+        self.walk += other.walk;
+        self.recheck += other.recheck;
+    }
+}
+
+/// A walker on each device of a plan.
+pub(crate) struct Walkers {
+    each: Vec<Walker>,
+    windows: usize,
+}
+
+/// Runs `$body` with `$samples`, those of `$signal` in whatever type they are.
+macro_rules! with_samples {
+    ($signal:expr, $samples:ident => $body:expr) => {
+        match $signal.data() {
+            SignalData::F32($samples) => $body,
+            SignalData::F64($samples) => $body,
+            SignalData::I16($samples) => $body,
+            SignalData::U16($samples) => $body,
+            SignalData::U8($samples) => $body,
+        }
+    };
+}
+
+impl Walkers {
+    /// Loads the kernels on every device of `plan`, and plans how many windows fit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceMemory`] when not even one window fits; those of the devices.
+    pub(crate) fn open(plan: &Plan, signal: &Signal<'_>, limits: Limits) -> Result<Self> {
+        fn open<T: Sample>(
+            plan: &Plan,
+            limits: Limits,
+            _: &[T],
+            nodes: usize,
+        ) -> Result<(Vec<Walker>, usize)> {
+            let contexts = plan.placement().contexts();
+            let mut each = Vec::new();
+            let mut windows = limits.windows;
+            for (at, context) in contexts.iter().enumerate() {
+                let share = (at, contexts.len());
+                let mut walker = Walker::open::<T>(context, plan.spec(), nodes, share, limits)?;
+                windows = walker.windows::<T>(plan.spec().window, windows)?;
+                each.push(walker);
+            }
+            Ok((each, windows))
+        }
+        let (each, windows) =
+            with_samples!(signal, samples => open(plan, limits, samples, signal.nodes()))?;
+        Ok(Self { each, windows })
+    }
+
+    /// Most windows of a chunk.
+    pub(crate) fn windows(&self) -> usize {
+        self.windows
+    }
+
+    /// The edges of a chunk.
+    ///
+    /// # Errors
+    /// As for the CPU, and those of the devices.
+    pub(crate) fn chunk(
+        &mut self,
+        plan: &Plan,
+        signal: &Signal<'_>,
+        chunk: &Chunk,
+        most: u64,
+        progress: &dyn Progress,
+    ) -> Result<ChunkResult> {
+        let cut = cut(plan, chunk, most)?;
+        let found = self.find(signal, chunk, &cut, plan.rules.margin(), true, progress)?;
+        let mut undefined = Vec::new();
+        let mut extreme = Vec::new();
+        // Every device has seen all nodes.
+        let states = found.first().map_or(&[][..], |f| &f.states);
+        for &(q, node, state) in states {
+            match state {
+                kernels::CONSTANT => undefined.push((q, node, UndefinedReason::Constant)),
+                kernels::NOT_FINITE => undefined.push((q, node, UndefinedReason::NonFinite)),
+                _ => extreme.push((q, node)),
+            }
+        }
+        let extra = extreme_pairs(
+            signal,
+            (chunk, SampleTransform::Samples),
+            &extreme,
+            &cut,
+            progress,
+        )?;
+        let mut edges = join::join(signal, chunk, &cut, found, extra)?;
+        if plan.spec().measure == Measure::GaussianInformation {
+            informations(signal, chunk, SampleTransform::Samples, &mut edges);
+        }
+        Ok(ChunkResult {
+            edges,
+            undefined,
+            extreme: extreme.len() as u64,
+        })
+    }
+
+    /// Results of each device for its share of a chunk; copied to the host if `fetch`.
+    fn find(
+        &mut self,
+        signal: &Signal<'_>,
+        chunk: &Chunk,
+        cut: &Cut,
+        margin: f64,
+        fetch: bool,
+        progress: &dyn Progress,
+    ) -> Result<Vec<WalkResult>> {
+        let asked = WalkRequest {
+            chunk: *chunk,
+            threshold: cut.thresholds.first().copied().unwrap_or(1.0),
+            margin,
+            strict: cut.strict,
+            sign: match cut.sign {
+                Sign::Both => 0,
+                Sign::Positive => 1,
+                Sign::Negative => -1,
+            },
+            most: cut.most,
+            fetch,
+        };
+        let nodes = signal.nodes();
+        let range = chunk.start * nodes..(chunk.start + chunk.samples()) * nodes;
+        let (first, others) = match self.each.split_first_mut() {
+            Some(split) => split,
+            None => return Ok(Vec::new()),
+        };
+        let find = |walker: &mut Walker| {
+            with_samples!(signal, samples => {
+                walker.find(&samples[range.clone()], &asked, progress)
+            })
+        };
+        let find = &find;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (others.iter_mut())
+                .map(|walker| scope.spawn(move || find(walker)))
+                .collect();
+            let mut found = vec![find(first)];
+            for thread in threads {
+                found.push(thread.join().unwrap_or_else(|_| {
+                    Err(Error::new(
+                        ErrorKind::Internal,
+                        "network on a CUDA device: a thread ended early",
+                    ))
+                }));
+            }
+            found.into_iter().collect()
+        })
+    }
+}
+
+fn cut(plan: &Plan, chunk: &Chunk, most: u64) -> Result<Cut> {
+    let Keep::Reaching { threshold, strict } = Keep::new(plan.spec(), plan.nodes) else {
+        limits::can(plan.spec(), 0)?;
+        return Err(Error::new(
+            ErrorKind::Internal,
+            "network on a CUDA device: expected a threshold",
+        ));
+    };
+    Ok(Cut {
+        thresholds: vec![threshold; chunk.windows],
+        sign: plan.spec().sign,
+        strict,
+        most,
+    })
+}
+
+impl Plan {
+    /// Finds and decides all edges on the plan's first CUDA device ([`Plan::on`]) and leaves them there: what
+    /// the work costs where what follows runs on the device as well. Memory of a run before is used
+    /// again, so that the second call of a process tells.
+    ///
+    /// # Errors
+    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) for a plan on the CPU; as for [`Plan::stream`].
+    pub fn count_on_device(
+        &self,
+        signal: &Signal<'_>,
+        progress: &dyn Progress,
+    ) -> Result<DeviceCount> {
+        self.same_shape(signal)?;
+        if self.placement().is_cpu() {
+            return Err(Error::new(
+                ErrorKind::DeviceUnavailable,
+                "network on a CUDA device: expected a plan on one, got one on the CPU",
+            ));
+        }
+        // Nothing is brought to the host: as much room as there is.
+        let limits = Limits {
+            slots: 1 << 30,
+            most_slots: usize::MAX,
+            ..self.limits
+        };
+        let mut walkers = Walkers::open(self, signal, limits)?;
+        let mut count = DeviceCount::default();
+        for chunk in self.windows().chunks(walkers.windows()) {
+            let cut = cut(self, &chunk, self.spec().max_edges)?;
+            let margin = self.rules.margin();
+            let found = walkers.find(signal, &chunk, &cut, margin, false, progress)?;
+            // The slowest device of several tells.
+            let slowest = (found.iter().map(|f| f.count))
+                .max_by(|a, b| (a.walk + a.recheck).total_cmp(&(b.walk + b.recheck)));
+            if let Some(mut slowest) = slowest {
+                slowest.edges = found.iter().map(|f| f.count.edges).sum();
+                slowest.rechecked = found.iter().map(|f| f.count.rechecked).sum();
+                slowest.rebuilt = found.iter().map(|f| f.count.rebuilt).sum();
+                count.add(&slowest);
+            }
+        }
+        Ok(count)
+    }
+}

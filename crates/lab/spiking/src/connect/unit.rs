@@ -1,0 +1,75 @@
+//! The unit of weights in fixed point.
+
+use betz_base::{Error, Result};
+
+use crate::random::NORMAL_LIMIT;
+use crate::spec::{Draw, Network, Rule};
+
+/// Largest weight in units.
+const LARGEST: f64 = 32_767.0;
+
+/// The unit of weights in fixed point: the power of two that the largest weight, with what a normal
+/// draw may add, takes to at most 32,767 units. An f32 holds it exactly.
+///
+/// # Errors
+/// `InvalidArgument` when a weight that is not 0 would round to 0, or the unit leaves the range of
+/// an f32: weights too far apart, or too large.
+pub(crate) fn weight_unit(network: &Network) -> Result<f64> {
+    let mut largest: f64 = 0.0;
+    let mut constants = Vec::new();
+    for (i, projection) in network.projections.iter().enumerate() {
+        if let Rule::List { synapses } = &projection.rule {
+            let listed = synapses.iter().map(|s| f64::from(s.weight).abs());
+            largest = listed.fold(largest, f64::max);
+            continue;
+        }
+        match projection.weight {
+            Draw::Constant(w) => {
+                largest = largest.max(w.abs());
+                constants.push((w, format!("projection {i}")));
+            }
+            Draw::Normal { mean, sd } => {
+                largest = largest.max(mean.abs() + NORMAL_LIMIT * sd);
+                constants.push((mean.abs() + sd, format!("projection {i}")));
+            }
+            draw => {
+                let (low, high) = draw.bounds().map_err(|e| e.at(format!("projection {i}")))?;
+                largest = largest.max(low.abs()).max(high.abs());
+                constants.push((low.abs().max(high.abs()), format!("projection {i}")));
+            }
+        }
+    }
+    for projection in &network.projections {
+        if let Some(plasticity) = projection.plasticity {
+            largest = largest.max(plasticity.high);
+        }
+    }
+    for population in &network.populations {
+        if let Some(poisson) = population.poisson {
+            largest = largest.max(poisson.weight.abs());
+            constants.push((
+                poisson.weight,
+                format!("Poisson input of {:?}", population.name),
+            ));
+        }
+    }
+    if largest == 0.0 {
+        return Ok(1.0);
+    }
+    let exponent = (LARGEST / largest).log2().floor();
+    if !(exponent.is_finite() && exponent.abs() <= 100.0) {
+        return Err(Error::argument(format!(
+            "weights: expected a largest one between 1e-25 and 1e34, got {largest}"
+        )));
+    }
+    let unit = (-exponent).exp2();
+    for (weight, place) in constants {
+        if weight != 0.0 && (weight / unit).abs() < 0.5 {
+            return Err(Error::argument(format!(
+                "{place}: expected a weight of at least {} (half a unit of the fixed point, which the largest weight, {largest}, sets), got {weight}",
+                unit / 2.0
+            )));
+        }
+    }
+    Ok(unit)
+}

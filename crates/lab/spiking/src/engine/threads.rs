@@ -1,0 +1,377 @@
+//! A network on one thread or several: its parts, and the spikes they hand to each other.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::time::Instant;
+
+use betz_base::{Progress, Result, progress};
+use pulp::Arch;
+use rayon::prelude::*;
+
+use super::barrier::Barrier;
+use super::build::{self, BuildReport};
+use super::deliver::Deliver;
+use super::part::{Part, Trace};
+use super::update::Update;
+use super::{Machine, Options, Phases};
+use crate::plan::{CHUNK, Layout, Plan, available_bytes};
+use crate::random::Normal;
+use crate::spec::{ListedSynapse, Network};
+
+/// Blocks between two looks whether to go on.
+const LOOK: u64 = 256;
+
+/// State that all threads share.
+struct ThreadContext<'a> {
+    lists: &'a [Vec<RwLock<Vec<u32>>>],
+    barrier: Barrier,
+    /// Block at whose end all stop.
+    last: AtomicU64,
+    listener: &'a dyn Progress,
+    begin: u64,
+    end: u64,
+    block: u64,
+    recorded: usize,
+    timed: bool,
+}
+
+/// Neurons shared between threads.
+#[derive(Debug)]
+pub(super) struct Threads {
+    layout: Layout,
+    parts: Vec<Part>,
+    /// Spikes by (step modulo their number, thread).
+    lists: Vec<Vec<RwLock<Vec<u32>>>>,
+    block: u64,
+    built: BuildReport,
+    recorded: usize,
+    timed: bool,
+    neurons: usize,
+    /// Names of the populations.
+    names: Vec<String>,
+}
+
+impl Threads {
+    /// Refuses what does not fit, then builds.
+    pub(super) fn build(
+        network: &Network,
+        plan: &Plan,
+        options: &Options,
+        listener: &dyn Progress,
+    ) -> Result<Self> {
+        if let Some(limit) = options.memory_limit.or_else(available_bytes) {
+            let recorded = 8 * options.record_spikes as u64 / 2;
+            plan.fit(limit.saturating_sub(recorded.min(limit / 2)))?;
+        }
+        progress::check(listener, "building a network")?;
+        let layout = Layout::new(network, plan.threads);
+        let normal = Normal::new();
+        let mut parts = (0..plan.threads)
+            .into_par_iter()
+            .map(|thread| Part::new(network, plan, &layout, thread, &normal))
+            .collect::<Result<Vec<_>>>()?;
+        let built = build::synapses(network, plan, &layout, &mut parts, &normal, listener)?;
+        for &neuron in &options.record_potentials {
+            let (part, lane) = layout.place_of(u64::from(neuron));
+            parts[part].traces.push(Trace {
+                neuron,
+                lane,
+                rest: super::rest_of(network, neuron)?,
+                values: Vec::new(),
+            });
+        }
+        // Lists of a block of steps, and of the block before it, which slower threads may still read.
+        let kept = 2 * plan.shortest_delay as usize;
+        let lists = (0..kept)
+            .map(|_| (0..plan.threads).map(|_| RwLock::default()).collect())
+            .collect();
+        Ok(Self {
+            layout,
+            parts,
+            lists,
+            block: u64::from(plan.shortest_delay),
+            built,
+            recorded: options.record_spikes,
+            timed: options.time_phases,
+            neurons: plan.neurons as usize,
+            names: network.populations.iter().map(|p| p.name.clone()).collect(),
+        })
+    }
+}
+
+impl Threads {
+    /// Refuses to go on where a potential is no number any more.
+    fn check_potentials(&self) -> Result<()> {
+        match self.parts.iter().filter_map(|part| part.lost).min() {
+            Some((step, neuron)) => {
+                let lost = step << 32 | u64::from(neuron);
+                Err(super::lost_potential(
+                    &self.names,
+                    &self.layout.firsts,
+                    lost,
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Machine for Threads {
+    fn built(&self) -> BuildReport {
+        self.built
+    }
+
+    fn threads(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn run(&mut self, span: Range<u64>, listener: &dyn Progress) -> Result<(u64, Phases)> {
+        self.parts
+            .iter_mut()
+            .for_each(|p| p.phases = Phases::default());
+        let shared = ThreadContext {
+            lists: &self.lists,
+            barrier: Barrier::new(self.parts.len()),
+            last: AtomicU64::new(u64::MAX),
+            listener,
+            begin: span.start,
+            end: span.end,
+            block: self.block,
+            recorded: self.recorded,
+            timed: self.timed,
+        };
+        let mut parts = self.parts.iter_mut().enumerate();
+        let first = parts.next();
+        let done = std::thread::scope(|scope| {
+            let shared = &shared;
+            for (thread, part) in parts {
+                scope.spawn(move || thread_steps(shared, part, thread));
+            }
+            first.map_or(span.start, |(thread, part)| {
+                thread_steps(shared, part, thread)
+            })
+        });
+        let mut phases = Phases::default();
+        for own in self.parts.iter().map(|p| p.phases) {
+            phases.update_seconds = phases.update_seconds.max(own.update_seconds);
+            phases.exchange_seconds = phases.exchange_seconds.max(own.exchange_seconds);
+            phases.deliver_seconds = phases.deliver_seconds.max(own.deliver_seconds);
+        }
+        self.check_potentials()?;
+        Ok((done, phases))
+    }
+
+    fn step(&mut self, step: u64, fired: &mut Vec<u32>) -> Result<()> {
+        let arch = Arch::new();
+        for (thread, part) in self.parts.iter_mut().enumerate() {
+            update(&self.lists, part, thread, step, self.recorded, arch);
+        }
+        let slot = (step % self.lists.len() as u64) as usize;
+        for list in &self.lists[slot] {
+            fired.extend_from_slice(&list.read().unwrap_or_else(PoisonError::into_inner));
+        }
+        for part in &mut self.parts {
+            deliver(&self.lists, part, step, arch);
+        }
+        self.check_potentials()
+    }
+
+    fn set_currents(&mut self, population: usize, currents: &[f32]) -> Result<()> {
+        let first = self.layout.firsts[population] as usize;
+        for part in &mut self.parts {
+            for chunk in part.groups[population].chunks.clone() {
+                let span = part.spans[chunk];
+                let own = span.first as usize - first;
+                let lanes = &mut part.current[chunk * CHUNK..][..span.len as usize];
+                lanes.copy_from_slice(&currents[own..own + span.len as usize]);
+                part.awake[chunk / 64] |= 1 << (chunk % 64);
+            }
+        }
+        Ok(())
+    }
+
+    fn emit(&mut self, neurons: &[u32]) {
+        for &neuron in neurons {
+            let (part, _) = self.layout.place_of(u64::from(neuron));
+            self.parts[part].emitted.push(neuron);
+        }
+    }
+
+    fn emitting(&self) -> Vec<u32> {
+        self.parts
+            .iter()
+            .flat_map(|p| p.emitted.iter().copied())
+            .collect()
+    }
+
+    fn spikes(&self) -> u64 {
+        self.parts.iter().map(|p| p.spikes).sum()
+    }
+
+    fn events(&self) -> u64 {
+        self.parts.iter().map(|p| p.events).sum()
+    }
+
+    fn hash(&self) -> u64 {
+        (self.parts.iter()).fold(0, |sum, p| sum.wrapping_add(p.hash))
+    }
+
+    fn counts(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.neurons];
+        for part in &self.parts {
+            for (chunk, span) in part.spans.iter().enumerate() {
+                let own = &part.counts[chunk * CHUNK..][..span.len as usize];
+                counts[span.first as usize..][..own.len()].copy_from_slice(own);
+            }
+        }
+        counts
+    }
+
+    fn recorded(&self) -> Vec<u64> {
+        // Each thread keeps as many as are wanted in all, so the first of them are complete.
+        self.parts
+            .iter()
+            .flat_map(|p| p.recorded.iter().copied())
+            .collect()
+    }
+
+    fn weights(&self, rule: u16, step: u64) -> Vec<ListedSynapse> {
+        self.parts
+            .iter()
+            .flat_map(|part| part.weights(rule, step))
+            .collect()
+    }
+
+    fn reward(&mut self, step: u64, amount: f32) {
+        for part in &mut self.parts {
+            part.learning.reward(step, amount);
+        }
+    }
+
+    fn potential(&self, neuron: u32) -> Result<f32> {
+        let (part, lane) = self.layout.place_of(u64::from(neuron));
+        Ok(self.parts[part].v[lane])
+    }
+
+    fn potentials(&self, neuron: u32) -> Option<&[f32]> {
+        let mut traces = self.parts.iter().flat_map(|p| &p.traces);
+        let trace = traces.find(|t| t.neuron == neuron)?;
+        Some(trace.values.as_slice())
+    }
+}
+
+/// All steps of one thread; the step it ended at.
+fn thread_steps(shared: &ThreadContext<'_>, part: &mut Part, thread: usize) -> u64 {
+    let _guard = shared.barrier.guard();
+    let arch = Arch::new();
+    let mut step = shared.begin;
+    let mut block = 0;
+    while step < shared.end {
+        let steps = shared.block.min(shared.end - step);
+        let started = shared.timed.then(Instant::now);
+        for t in step..step + steps {
+            update(shared.lists, part, thread, t, shared.recorded, arch);
+        }
+        let updated = shared.timed.then(Instant::now);
+        if thread == 0 && block % LOOK == 0 {
+            shared
+                .listener
+                .update("simulating", step - shared.begin, shared.end - shared.begin);
+            if shared.listener.cancelled() {
+                // Nobody is past this block's meeting, so all end with it.
+                shared.last.store(block, Ordering::Release);
+            }
+        }
+        if !shared.barrier.meet() {
+            return step;
+        }
+        let met = shared.timed.then(Instant::now);
+        for t in step..step + steps {
+            deliver(shared.lists, part, t, arch);
+        }
+        if let (Some(started), Some(updated), Some(met)) = (started, updated, met) {
+            part.phases.update_seconds += (updated - started).as_secs_f64();
+            part.phases.exchange_seconds += (met - updated).as_secs_f64();
+            part.phases.deliver_seconds += met.elapsed().as_secs_f64();
+        }
+        step += steps;
+        if shared.last.load(Ordering::Acquire) <= block {
+            break;
+        }
+        block += 1;
+    }
+    step
+}
+
+fn update(
+    lists: &[Vec<RwLock<Vec<u32>>>],
+    part: &mut Part,
+    thread: usize,
+    step: u64,
+    recorded: usize,
+    arch: Arch,
+) {
+    let slot = (step % lists.len() as u64) as usize;
+    let mut list = lists[slot][thread]
+        .write()
+        .unwrap_or_else(PoisonError::into_inner);
+    list.clear();
+    part.take_listed(step);
+    if !part.emitted.is_empty() {
+        part.emit(step, &mut list);
+    }
+    part.learn_arrivals(step);
+    arch.dispatch(Update {
+        part,
+        step,
+        list: &mut list,
+    });
+    part.learn_spikes(step, &list);
+    if recorded > 0 {
+        let room = recorded.saturating_sub(part.recorded.len());
+        let kept = list.iter().take(room).map(|n| step << 32 | u64::from(*n));
+        part.recorded.extend(kept);
+    }
+    for trace in &mut part.traces {
+        trace.values.push(part.v[trace.lane] + trace.rest);
+    }
+}
+
+fn deliver(lists: &[Vec<RwLock<Vec<u32>>>], part: &mut Part, step: u64, arch: Arch) {
+    for list in &lists[(step % lists.len() as u64) as usize] {
+        let list = list.read().unwrap_or_else(PoisonError::into_inner);
+        if !list.is_empty() {
+            arch.dispatch(Deliver {
+                part,
+                step,
+                list: &list,
+            });
+        }
+    }
+}
+
+impl Part {
+    /// Lets listed sources fire whose time has come.
+    fn take_listed(&mut self, step: u64) {
+        while let Some((_, neuron)) = self.listed.get(self.next_listed).filter(|s| s.0 <= step) {
+            self.emitted.push(*neuron);
+            self.next_listed += 1;
+        }
+    }
+
+    /// Spikes by call, and of lists.
+    fn emit(&mut self, step: u64, list: &mut Vec<u32>) {
+        for i in 0..self.emitted.len() {
+            let neuron = self.emitted[i];
+            list.push(neuron);
+            if let Some(lane) = self.lane_of(neuron) {
+                self.counts[lane] += 1;
+            }
+            self.spikes += 1;
+            let hash = crate::random::mix(step << 32 | u64::from(neuron));
+            self.hash = self.hash.wrapping_add(hash);
+        }
+        self.emitted.clear();
+    }
+}

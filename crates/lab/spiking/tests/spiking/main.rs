@@ -1,0 +1,10 @@
+//! The engine against oracles and published counts, and the networks that are refused.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod cases;
+mod equality;
+mod neuron_models;
+mod plasticity;
+mod published;
+mod refusals;

@@ -1,0 +1,119 @@
+//! Rules of a plan's sources.
+
+use betz_base::Result;
+use betz_runtime::model::Decoder;
+
+use super::{Feature, Gives, Plan, Sends};
+
+impl Plan {
+    /// Channels of all sources but the first that are decoded.
+    pub(crate) fn other_channels(&self) -> usize {
+        let others = self.source.iter().skip(1);
+        let decoded = others.filter(|source| source.gives == Gives::Input);
+        decoded.filter_map(|source| source.channels).sum()
+    }
+
+    /// Channels of `model` that are the first source's.
+    pub(crate) fn first_channels(&self, model: &Decoder) -> usize {
+        model.channels().saturating_sub(self.other_channels())
+    }
+
+    /// Refuses sources that contradict themselves or each other.
+    pub(super) fn check_sources(&self) -> Result<()> {
+        let Some(first) = self.source.first() else {
+            return Err(self.refuse("source", "", "expected [[source]], got none"));
+        };
+        if first.gives == Gives::Labels {
+            let message = "expected \"input\" of the first source, whose clock makes the steps, got \"labels\"";
+            return Err(self.refuse_source(0, "gives", message));
+        }
+        for (number, source) in self.source.iter().enumerate() {
+            for (key, value) in [
+                ("channels", source.channels.map(|n| n as f64)),
+                ("rate", source.rate),
+                ("microvolts", source.microvolts),
+            ] {
+                if let Some(value) = value
+                    && !(value > 0.0 && value.is_finite())
+                {
+                    let message = format_args!("expected a number above 0, got {value}");
+                    return Err(self.refuse_source(number, key, message));
+                }
+            }
+            if source.form() == Sends::Samples && source.sends_steps_alone() {
+                return Err(self.refuse_source(
+                    number,
+                    "sends",
+                    format_args!("expected \"steps\" for {}, got \"samples\"", source.from),
+                ));
+            }
+            if self.source[..number].iter().any(|s| s.name == source.name) {
+                let message =
+                    format_args!("expected a name of its own, got {:?} again", source.name);
+                return Err(self.refuse_source(number, "name", message));
+            }
+            if source.inline && self.source.len() > 1 {
+                let message = "expected false with several sources, because the loop would wait for one of them; got true";
+                return Err(self.refuse_source(number, "inline", message));
+            }
+            self.check_lines(number)?;
+            if number > 0 {
+                self.check_other(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses lines that the source does not have, or does not tell as its address stands.
+    fn check_lines(&self, number: usize) -> Result<()> {
+        let source = &self.source[number];
+        let refuse =
+            |message: std::fmt::Arguments<'_>| Err(self.refuse_source(number, "lines", message));
+        for (line, name) in &source.lines {
+            if !line.parse().is_ok_and(|line: u8| (1..=32).contains(&line)) {
+                return refuse(format_args!(
+                    "expected lines by their numbers, 1 to 32, such as {{ 1 = \"trial\" }}, got {line:?}"
+                ));
+            }
+            if name.is_empty() {
+                return refuse(format_args!(
+                    "expected \"trial\" or the text of a mark for line {line}, got \"\""
+                ));
+            }
+        }
+        if source.lines.is_empty() {
+            return Ok(());
+        }
+        match source.key_of_lines() {
+            Err(scheme) => refuse(format_args!(
+                "expected none of a source that tells no digital lines ({scheme}); openephys, cerebus and spikeglx do"
+            )),
+            Ok(Some(key)) if !source.from.contains(&format!("{key}=")) => refuse(format_args!(
+                "expected {key}= in the address beside it, so that the lines are heard (docs/connect.md), got {}",
+                source.from
+            )),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Refuses what only the first source may be.
+    fn check_other(&self, number: usize) -> Result<()> {
+        let source = &self.source[number];
+        if source.channels.is_none() {
+            let message = "expected the number of channels of each source but the first, which the session does not wait for; got none";
+            return Err(self.refuse_source(number, "channels", message));
+        }
+        if matches!(source.from.as_str(), "push" | "simulated") {
+            let message = format_args!(
+                "expected another address but for the first source, got {:?}",
+                source.from
+            );
+            return Err(self.refuse_source(number, "from", message));
+        }
+        if self.voltage.feature == Feature::Units && source.gives == Gives::Input {
+            let message = "expected crossings or sbp with several sources, because a sorter is of one; got units";
+            return Err(self.refuse("voltage", "feature", message));
+        }
+        Ok(())
+    }
+}

@@ -1,8 +1,0 @@
-//! The engine against oracles and published counts, and the networks that are refused.
-
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod cases;
-mod equality;
-mod published;
-mod refusals;

@@ -1,0 +1,120 @@
+//! State of a session that the hub writes and the server reads.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use betz_runtime::stream::SwapState;
+use serde_json::Value;
+
+use crate::frame::Counters;
+use crate::history::{History, Moments};
+use crate::labels::LabelHistory;
+use crate::latency::LatencyHistory;
+use crate::session_history::{ClosedSecond, SessionHistory};
+use crate::source::Source;
+use crate::verdict::{Judge, Level};
+
+/// Bounds of the latency histogram of `/metrics`, in nanoseconds.
+pub(crate) const BOUNDS_NS: [u32; 16] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 5_000_000, 10_000_000,
+];
+/// State shared by the hub and the server; the session never touches it.
+#[derive(Debug)]
+pub(crate) struct HubState {
+    pub(crate) history: History,
+    pub(crate) moments: Moments,
+    pub(crate) totals: Counters,
+    /// Histograms of the time that steps take.
+    pub(crate) computing: LatencyHistory,
+    /// Number of steps by latency; the last bucket counts those above all [`BOUNDS_NS`].
+    pub(crate) latency: [u64; 17],
+    pub(crate) latency_sum_ns: u64,
+    pub(crate) swap: SwapState,
+    pub(crate) model: u64,
+    /// Spikes per second of each channel, over the last whole second.
+    pub(crate) rates: Vec<f32>,
+    /// Events as JSON objects, the oldest first.
+    pub(crate) events: std::collections::VecDeque<String>,
+    /// True once the session's end of the feed is gone.
+    pub(crate) ended: bool,
+    /// Number of trials so far.
+    pub(crate) trials: u64,
+    /// Labels of the last minute.
+    pub(crate) labels: LabelHistory,
+    /// Its history by second, and the verdict on its decoder.
+    pub(crate) session: SessionHistory,
+    pub(crate) judge: Judge,
+    /// Channels that are masked, ascending.
+    pub(crate) masked: Vec<u32>,
+    /// One per channel.
+    channel_names: Vec<String>,
+}
+
+impl HubState {
+    pub(crate) fn new(channels: usize, keep_ticks: i64, around: i64) -> Self {
+        Self {
+            history: History::new(keep_ticks),
+            moments: Moments::new(around),
+            totals: Counters::default(),
+            computing: LatencyHistory::default(),
+            latency: [0; 17],
+            latency_sum_ns: 0,
+            swap: SwapState::Idle,
+            model: 0,
+            rates: vec![0.0; channels],
+            events: std::collections::VecDeque::new(),
+            ended: false,
+            trials: 0,
+            labels: LabelHistory::default(),
+            session: SessionHistory::new(channels, 0),
+            judge: Judge::new(channels, 1.0, None),
+            masked: Vec::new(),
+            channel_names: Vec::new(),
+        }
+    }
+
+    /// The state of a session before its first step.
+    pub(crate) fn of(source: &Source, keep_ticks: i64, around: i64) -> Self {
+        let channels = source.channel_names.len();
+        let training = source.model.as_ref().map(|card| &card.training);
+        Self {
+            session: SessionHistory::new(channels, source.outputs.len()),
+            judge: Judge::new(channels, source.step_seconds, training),
+            channel_names: source.channel_names.clone(),
+            ..Self::new(channels, keep_ticks, around)
+        }
+    }
+
+    /// If `second` comes after the open one: judges that, stores it, and returns it as JSON, with true if the verdict's level
+    /// has changed.
+    pub(crate) fn close_before(&mut self, second: i64, step_seconds: f64) -> Option<(Value, bool)> {
+        let closed = self.session.over(second)?;
+        let at = closed.at;
+        let counts = closed.counts.to_vec();
+        let steps = closed.steps;
+        self.session
+            .condition(&self.judge.ill(), self.masked.len(), self.model);
+        self.session.close();
+        let known: Vec<f64> = self.session.r2().into_iter().flatten().collect();
+        let r2 = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
+        let closed = ClosedSecond {
+            at,
+            steps,
+            counts: &counts,
+        };
+        let r2 = (r2, self.session.r2_steps());
+        let changed = self
+            .judge
+            .observe(&closed, r2, &self.masked, &self.channel_names);
+        if changed && matches!(self.judge.level, Level::Bad | Level::Watch) {
+            let tick = (self.judge.since as f64 / step_seconds).round() as i64;
+            self.moments.keep(tick, &self.history);
+        }
+        Some((self.session.newest()?, changed))
+    }
+}
+
+/// Locks a mutex even after a panic: every write leaves the data consistent.
+pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}

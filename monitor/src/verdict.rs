@@ -1,0 +1,503 @@
+//! Verdict on a session: whether its decoder is still as good as in training, since when not, and why.
+//!
+//! The judge looks at every second once: at R² of the last half minute against the model's cross-validated score, and at the
+//! rates of channels against those of training, or against the session's first minute for a model that does not store them.
+//! A cause stays until what raised it is gone for some seconds, or its channels are masked.
+
+use std::collections::VecDeque;
+
+use betz_runtime::stream::{ChannelDetector, ChannelRules, ChannelState};
+use serde_json::{Value, json};
+
+use crate::session_history::ClosedSecond;
+use crate::source::Training;
+
+/// Fall of R² below training's score that is bad, and at which it is good again.
+const FALL: f64 = 0.2;
+const NO_FALL: f64 = 0.12;
+/// Fall of the mean R² of [`SLOW_SECONDS`] that is watched, and at which it is good again.
+const SLOW_FALL: f64 = 0.1;
+const NO_SLOW_FALL: f64 = 0.06;
+const SLOW_SECONDS: usize = 300;
+/// Seconds in a row for which a fall must last, and for which it must be gone. A deep fall needs fewer.
+const FALL_SECONDS: u32 = 20;
+const DEEP_FALL: f64 = 0.35;
+const DEEP_SECONDS: u32 = 5;
+const WELL_SECONDS: u32 = 15;
+/// Steps with a true output below which R² says nothing.
+const FEWEST_STEPS: u64 = 200;
+/// Seconds over which a channel's rate is compared with its usual one.
+const RATE_SECONDS: usize = 60;
+/// A channel drifts when its rate is this many times its usual one, or that part of it, …
+const DRIFT: f64 = 2.0;
+const NO_DRIFT: f64 = 1.7;
+/// … and the difference is this many standard deviations of counts that vary this many times as much as those of a Poisson
+/// process.
+const DRIFT_DEVIATIONS: f64 = 6.0;
+const OVERDISPERSION: f64 = 4.0;
+/// Seconds in a row for which a channel must drift, and for which it must not.
+const DRIFT_SECONDS: u32 = 10;
+const NO_DRIFT_SECONDS: u32 = 30;
+/// Past verdicts that are kept.
+const MOST_PAST: usize = 200;
+/// Channels that a sentence names.
+const MOST_NAMED: usize = 3;
+
+/// State of a decoder, from the best to the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Level {
+    /// Nothing is known yet.
+    #[default]
+    Unknown,
+    Good,
+    /// It drifts.
+    Watch,
+    Bad,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Good => "good",
+            Self::Watch => "watch",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+/// Kind of a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CauseKind {
+    Silent,
+    Noisy,
+    Accuracy,
+    Slow,
+    Drift,
+}
+
+impl CauseKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Silent => "silent",
+            Self::Noisy => "noisy",
+            Self::Accuracy => "accuracy",
+            Self::Slow => "slow fall",
+            Self::Drift => "drift",
+        }
+    }
+
+    fn level(self) -> Level {
+        match self {
+            Self::Silent | Self::Noisy | Self::Accuracy => Level::Bad,
+            Self::Slow | Self::Drift => Level::Watch,
+        }
+    }
+}
+
+/// Reason for a verdict that is not good.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Cause {
+    pub(crate) kind: CauseKind,
+    /// Second of the session's clock at which it began.
+    pub(crate) since: i64,
+    /// Channels concerned, ascending; empty for a fall of R².
+    pub(crate) channels: Vec<u32>,
+    words: String,
+}
+
+/// A condition that must last before it counts, and be gone for a while before it does not.
+#[derive(Debug, Clone, Copy, Default)]
+struct Persistence {
+    seconds: u32,
+    well: u32,
+    since: i64,
+    holds: bool,
+}
+
+impl Persistence {
+    /// `yes`: it holds in this second; `no`: it is surely gone.
+    fn observe(&mut self, at: i64, (yes, no): (bool, bool), [enter, leave]: [u32; 2]) {
+        if yes {
+            if self.seconds == 0 && !self.holds {
+                self.since = at;
+            }
+            self.seconds = self.seconds.saturating_add(1);
+        } else {
+            self.seconds = 0;
+        }
+        self.well = if no { self.well.saturating_add(1) } else { 0 };
+        self.holds = (self.holds && self.well < leave) || self.seconds >= enter;
+    }
+}
+
+/// A channel over the last minute.
+#[derive(Debug, Clone, Copy, Default)]
+struct ChannelTrend {
+    /// Usual count per step; 0 if it is not watched.
+    usual: f64,
+    /// Spikes in the last [`RATE_SECONDS`].
+    recent: u64,
+    /// Second of the last spike.
+    last_spike: i64,
+    /// Second since which its state is what it is.
+    since: i64,
+    state: ChannelState,
+    drift: Persistence,
+}
+
+/// Judges a session second by second.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    trained_r2: Option<f64>,
+    step_seconds: f64,
+    channels: Vec<ChannelTrend>,
+    detector: Option<ChannelDetector>,
+    /// True if usual rates are those of the session's first minute.
+    own_rates: bool,
+    /// Counts and steps of the last minute, by second.
+    minute: VecDeque<(u64, Vec<u32>)>,
+    /// Sum of its steps.
+    minute_steps: u64,
+    r2: Option<f64>,
+    /// Trailing R² of the last [`SLOW_SECONDS`].
+    r2_seconds: VecDeque<f64>,
+    fall: Persistence,
+    slow: Persistence,
+    pub(crate) level: Level,
+    /// Second since which the level holds, or its earliest cause.
+    pub(crate) since: i64,
+    pub(crate) causes: Vec<Cause>,
+    /// The sentence with which the level began.
+    began: String,
+    /// Verdicts before this one: from, to, level, words.
+    past: VecDeque<Value>,
+}
+
+impl Judge {
+    pub(crate) fn new(channels: usize, step_seconds: f64, training: Option<&Training>) -> Self {
+        let mut judge = Self {
+            trained_r2: training.and_then(|t| t.r2),
+            step_seconds,
+            channels: vec![ChannelTrend::default(); channels],
+            detector: None,
+            own_rates: true,
+            minute: VecDeque::new(),
+            minute_steps: 0,
+            r2: None,
+            r2_seconds: VecDeque::new(),
+            fall: Persistence::default(),
+            slow: Persistence::default(),
+            level: Level::Unknown,
+            since: 0,
+            causes: Vec::new(),
+            began: String::new(),
+            past: VecDeque::new(),
+        };
+        if let Some(means) = training
+            .map(|t| &t.mean_counts)
+            .filter(|m| m.len() == channels)
+        {
+            judge.own_rates = false;
+            judge.usual(means);
+        }
+        judge
+    }
+
+    /// Sets the usual counts per step.
+    fn usual(&mut self, means: &[f64]) {
+        let rules = ChannelRules::default();
+        self.detector = ChannelDetector::from_mean_counts(means, self.step_seconds, rules).ok();
+        (self.channels.iter_mut().zip(means)).for_each(|(channel, mean)| channel.usual = *mean);
+    }
+
+    /// Judges a second. `r2` is the mean over outputs of the last half minute and the number of steps behind it, `masked` is
+    /// ascending, `names` are the channels'. Returns true if the level has changed.
+    pub(crate) fn observe(
+        &mut self,
+        second: &ClosedSecond<'_>,
+        (r2, r2_steps): (Option<f64>, u64),
+        masked: &[u32],
+        names: &[String],
+    ) -> bool {
+        self.r2 = r2.filter(|_| r2_steps >= FEWEST_STEPS);
+        self.rates(second);
+        self.accuracy(second.at);
+        let causes = self.found(masked, names);
+        let worst = causes.iter().map(|c| c.kind.level()).max();
+        let level = match worst {
+            Some(worst) => worst,
+            None if self.r2.is_some() || self.detector.is_some() => Level::Good,
+            None => Level::Unknown,
+        };
+        let changed = level != self.level;
+        if changed {
+            if self.level != Level::Unknown {
+                self.past.push_back(json!({
+                    "from": self.since, "to": second.at, "level": self.level.name(), "words": self.began,
+                }));
+                if self.past.len() > MOST_PAST {
+                    self.past.pop_front();
+                }
+            }
+            self.level = level;
+            self.since = second.at;
+        }
+        let worst = causes.iter().filter(|c| c.kind.level() == level);
+        if let Some(first) = worst.map(|c| c.since).min() {
+            self.since = first;
+        }
+        self.causes = causes;
+        if changed {
+            self.began = self.words();
+        }
+        changed
+    }
+
+    /// Counts the second's spikes and compares every channel with its usual rate.
+    fn rates(&mut self, second: &ClosedSecond<'_>) {
+        let at = second.at;
+        for (channel, &n) in self.channels.iter_mut().zip(second.counts) {
+            channel.recent += u64::from(n);
+            if n > 0 {
+                channel.last_spike = at;
+            }
+        }
+        self.minute
+            .push_back((second.steps, second.counts.to_vec()));
+        self.minute_steps += second.steps;
+        if self.minute.len() > RATE_SECONDS
+            && let Some((steps, counts)) = self.minute.pop_front()
+        {
+            self.minute_steps -= steps;
+            (self.channels.iter_mut().zip(counts)).for_each(|(c, n)| c.recent -= u64::from(n));
+        }
+        let full = self.minute.len() == RATE_SECONDS;
+        if full && self.detector.is_none() && self.own_rates {
+            let steps = self.minute_steps.max(1) as f64;
+            let means: Vec<f64> = self
+                .channels
+                .iter()
+                .map(|c| c.recent as f64 / steps)
+                .collect();
+            self.usual(&means);
+            return;
+        }
+        let Some(detector) = &mut self.detector else {
+            return;
+        };
+        let counts: Vec<f64> = second.counts.iter().map(|n| f64::from(*n)).collect();
+        detector.observe(second.steps, &counts);
+        let steps = self.minute_steps as f64;
+        for (c, channel) in self.channels.iter_mut().enumerate() {
+            let state = detector.state(c).unwrap_or_default();
+            if state != channel.state {
+                channel.since = match state {
+                    ChannelState::Dead => channel.last_spike + 1,
+                    ChannelState::Screaming => at - 1,
+                    ChannelState::Well => at,
+                };
+                channel.state = state;
+            }
+            let expected = channel.usual * steps;
+            if expected <= 0.0 || !full {
+                continue;
+            }
+            let (found, well) = (channel.recent as f64, state == ChannelState::Well);
+            let factor = found.max(1.0) / expected;
+            let by = |times: f64| factor > times || factor < 1.0 / times;
+            let deviations = (found - expected).abs() / (expected * OVERDISPERSION).sqrt();
+            let drifts = well && by(DRIFT) && deviations > DRIFT_DEVIATIONS;
+            let seconds = [DRIFT_SECONDS, NO_DRIFT_SECONDS];
+            channel.drift.observe(at, (drifts, !by(NO_DRIFT)), seconds);
+        }
+    }
+
+    /// Compares R² with that of training.
+    fn accuracy(&mut self, at: i64) {
+        let (Some(r2), Some(trained)) = (self.r2, self.trained_r2) else {
+            return;
+        };
+        let by = |fall: f64, limit: f64| fall > limit;
+        let fall = trained - r2;
+        let seconds = match by(fall, DEEP_FALL) {
+            true => [DEEP_SECONDS, WELL_SECONDS],
+            false => [FALL_SECONDS, WELL_SECONDS],
+        };
+        self.fall
+            .observe(at, (by(fall, FALL), !by(fall, NO_FALL)), seconds);
+        self.r2_seconds.push_back(r2);
+        if self.r2_seconds.len() > SLOW_SECONDS {
+            self.r2_seconds.pop_front();
+            let mean = self.r2_seconds.iter().sum::<f64>() / SLOW_SECONDS as f64;
+            let fall = trained - mean;
+            let slow = (by(fall, SLOW_FALL), !by(fall, NO_SLOW_FALL));
+            let seconds = [FALL_SECONDS, WELL_SECONDS];
+            self.slow.observe(at, slow, seconds);
+        }
+    }
+
+    /// Channels that are not masked and for which `of` holds, ascending.
+    fn channels_that(&self, masked: &[u32], of: impl Fn(&ChannelTrend) -> bool) -> Vec<u32> {
+        let all = (0..).zip(&self.channels);
+        let free = all.filter(|(c, _)| masked.binary_search(c).is_err());
+        free.filter(|(_, channel)| of(channel))
+            .map(|(c, _)| c)
+            .collect()
+    }
+
+    /// Silent and noisy channels, also masked ones.
+    pub(crate) fn ill(&self) -> [Vec<u32>; 2] {
+        let states = [ChannelState::Dead, ChannelState::Screaming];
+        states.map(|state| self.channels_that(&[], |c| c.state == state))
+    }
+
+    /// Factor of a channel's rate over the newest seconds to its usual one.
+    fn factor(&self, channel: u32, seconds: usize) -> f64 {
+        let newest = self.minute.iter().rev().take(seconds);
+        let of =
+            |(steps, counts): &(u64, Vec<u32>)| (*steps, counts.get(channel as usize).copied());
+        let (steps, spikes) = newest.map(of).fold((0, 0), |(steps, spikes), (s, n)| {
+            (steps + s, spikes + u64::from(n.unwrap_or(0)))
+        });
+        let usual = self.channels.get(channel as usize).map_or(0.0, |c| c.usual);
+        spikes as f64 / (usual * steps as f64)
+    }
+
+    fn found(&self, masked: &[u32], names: &[String]) -> Vec<Cause> {
+        let mut found = Vec::new();
+        let since = |channels: &[u32], of: &dyn Fn(&ChannelTrend) -> i64| {
+            let all = channels
+                .iter()
+                .filter_map(|c| self.channels.get(*c as usize));
+            all.map(of).min().unwrap_or(0)
+        };
+        let name = |c: &u32| names.get(*c as usize).map_or("?", String::as_str);
+        let silent = self.channels_that(masked, |c| c.state == ChannelState::Dead);
+        if !silent.is_empty() {
+            let listed: Vec<String> = silent.iter().map(|c| name(c).to_owned()).collect();
+            found.push(Cause {
+                kind: CauseKind::Silent,
+                since: since(&silent, &|c| c.since),
+                words: format!("{} silent ({})", channels(silent.len()), short(&listed)),
+                channels: silent,
+            });
+        }
+        let noisy = self.channels_that(masked, |c| c.state == ChannelState::Screaming);
+        if !noisy.is_empty() {
+            let of = |c: &u32| format!("{} × {:.0} of its rate", name(c), self.factor(*c, 5));
+            let listed: Vec<String> = noisy.iter().map(of).collect();
+            let count = match noisy.len() {
+                1..=MOST_NAMED => String::new(),
+                n => format!("{} noisy: ", channels(n)),
+            };
+            found.push(Cause {
+                kind: CauseKind::Noisy,
+                since: since(&noisy, &|c| c.since),
+                words: count + &short(&listed),
+                channels: noisy,
+            });
+        }
+        if let (Some(r2), Some(trained)) = (self.r2, self.trained_r2) {
+            if self.fall.holds {
+                found.push(Cause {
+                    kind: CauseKind::Accuracy,
+                    since: self.fall.since,
+                    channels: Vec::new(),
+                    words: format!("R² {r2:.2} (trained: {trained:.2})"),
+                });
+            } else if self.slow.holds {
+                let mean = self.r2_seconds.iter().sum::<f64>() / self.r2_seconds.len() as f64;
+                found.push(Cause {
+                    kind: CauseKind::Slow,
+                    since: self.slow.since,
+                    channels: Vec::new(),
+                    words: format!("mean R² of five minutes {mean:.2} (trained: {trained:.2})"),
+                });
+            }
+        }
+        let drift = self.channels_that(masked, |c| c.drift.holds && c.state == ChannelState::Well);
+        if !drift.is_empty() {
+            let of = |c: &u32| format!("{} × {}", name(c), digits(self.factor(*c, RATE_SECONDS)));
+            let listed: Vec<String> = drift.iter().map(of).collect();
+            let whose = if self.own_rates {
+                "of the first minute"
+            } else {
+                "of training"
+            };
+            found.push(Cause {
+                kind: CauseKind::Drift,
+                since: since(&drift, &|c| c.drift.since),
+                words: format!(
+                    "{} away from the rates {whose} ({})",
+                    channels(drift.len()),
+                    short(&listed)
+                ),
+                channels: drift,
+            });
+        }
+        found
+    }
+
+    /// The verdict in a sentence, without its time.
+    pub(crate) fn words(&self) -> String {
+        let trained = self.trained_r2.map(|r2| format!(" (trained: {r2:.2})"));
+        let causes: Vec<&str> = self.causes.iter().map(|c| c.words.as_str()).collect();
+        match (self.level, self.r2) {
+            (Level::Unknown, _) => "No verdict yet".into(),
+            (Level::Good, Some(r2)) => {
+                let below = self
+                    .trained_r2
+                    .is_some_and(|trained| trained - r2 > NO_FALL);
+                let word = if below { "below its training" } else { "good" };
+                let trained = trained.unwrap_or(" (the model has no score of its own)".into());
+                format!("Decoder {word}: {r2:.2}{trained}")
+            }
+            (Level::Good, None) => match self.own_rates {
+                true => "Rates as in the first minute; no true outputs to compare".into(),
+                false => "Rates as in training; no true outputs to compare".into(),
+            },
+            _ => causes.join(", "),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let causes: Vec<Value> = (self.causes.iter())
+            .map(|c| {
+                json!({"kind": c.kind.name(), "level": c.kind.level().name(), "since": c.since,
+                    "channels": c.channels, "words": c.words})
+            })
+            .collect();
+        json!({
+            "level": self.level.name(), "since": self.since, "words": self.words(), "causes": causes,
+            "r2": self.r2, "trained_r2": self.trained_r2,
+        })
+    }
+
+    /// Verdicts before this one, the oldest first.
+    pub(crate) fn past(&self) -> Vec<Value> {
+        self.past.iter().cloned().collect()
+    }
+}
+
+fn channels(n: usize) -> String {
+    format!("{n} channel{}", if n == 1 { "" } else { "s" })
+}
+
+/// The first of a list, and a word for the others.
+fn short(all: &[String]) -> String {
+    let more = if all.len() > MOST_NAMED { ", …" } else { "" };
+    all[..all.len().min(MOST_NAMED)].join(", ") + more
+}
+
+fn digits(factor: f64) -> String {
+    match factor {
+        f if f >= 10.0 => format!("{f:.0}"),
+        f if f >= 1.0 => format!("{f:.1}"),
+        f => format!("{f:.2}"),
+    }
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

@@ -1,0 +1,275 @@
+//! Verdicts on made sessions: how soon they come, how often they are false, and which channels they name.
+
+use super::*;
+
+const CHANNELS: usize = 96;
+const STEPS: u64 = 100;
+
+struct Random(u64);
+
+impl Random {
+    /// A number between 0 and 1.
+    fn share(&mut self) -> f64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A count of a Poisson process.
+    fn count(&mut self, mean: f64) -> u32 {
+        if mean > 50.0 {
+            // Close to a normal distribution.
+            let normal = (0..12).map(|_| self.share()).sum::<f64>() - 6.0;
+            return (mean + mean.sqrt() * normal).round().max(0.0) as u32;
+        }
+        let (limit, mut product, mut n) = ((-mean).exp(), self.share(), 0);
+        while product > limit {
+            product *= self.share();
+            n += 1;
+        }
+        n
+    }
+}
+
+/// Rates of training: 2 to 40 spikes per second.
+fn usual(c: usize) -> f64 {
+    2.0 + 38.0 * ((c * 37) % CHANNELS) as f64 / CHANNELS as f64
+}
+
+/// A made session: rates follow a movement that comes and goes in phases of its own for every channel, and R² varies around
+/// its score as that of a half minute does.
+struct Session {
+    judge: Judge,
+    random: Random,
+    names: Vec<String>,
+    masked: Vec<u32>,
+    at: i64,
+    noise: f64,
+}
+
+impl Session {
+    fn new(seed: u64, r2: Option<f64>) -> Self {
+        let training = Training {
+            r2,
+            mean_counts: (0..CHANNELS).map(|c| usual(c) / STEPS as f64).collect(),
+            ..Training::default()
+        };
+        Self {
+            judge: Judge::new(CHANNELS, 1.0 / STEPS as f64, Some(&training)),
+            random: Random(seed),
+            names: (0..CHANNELS).map(|c| format!("ch{c}")).collect(),
+            masked: Vec::new(),
+            at: 0,
+            noise: 0.0,
+        }
+    }
+
+    /// A second in which channel `c` fires at `rate(c, its usual rate)` and the decoder is as good as `r2`.
+    fn second(&mut self, r2: Option<f64>, rate: impl Fn(usize, f64) -> f64) {
+        let at = self.at as f64;
+        let counts: Vec<u32> = (0..CHANNELS)
+            .map(|c| {
+                // Movement modulates a channel by 60 %, slowly and fast.
+                let phase = c as f64 * 0.7;
+                let tuned = 1.0 + 0.4 * (at * 0.9 + phase).sin() + 0.2 * (at * 0.04 + phase).sin();
+                self.random.count((rate(c, usual(c)) * tuned).max(0.0))
+            })
+            .collect();
+        let step = self.random.share() - 0.5;
+        self.noise = 0.95 * self.noise + 0.06 * step;
+        let second = ClosedSecond {
+            at: self.at,
+            steps: STEPS,
+            counts: &counts,
+        };
+        let r2 = (r2.map(|r2| r2 + self.noise), 3_000);
+        self.judge.observe(&second, r2, &self.masked, &self.names);
+        self.at += 1;
+    }
+
+    fn run(&mut self, seconds: i64, r2: f64, rate: impl Fn(usize, f64) -> f64) {
+        (0..seconds).for_each(|_| self.second(Some(r2), &rate));
+    }
+
+    /// Seconds until the level is `level`.
+    fn until(&mut self, level: Level, most: i64, r2: f64, rate: impl Fn(usize, f64) -> f64) -> i64 {
+        for passed in 1..=most {
+            self.second(Some(r2), &rate);
+            if self.judge.level == level {
+                return passed;
+            }
+        }
+        panic!("no {level:?} within {most} s: {}", self.judge.words());
+    }
+
+    fn named(&self, kind: CauseKind) -> Vec<u32> {
+        let cause = self.judge.causes.iter().find(|c| c.kind == kind);
+        cause.map_or(Vec::new(), |c| c.channels.clone())
+    }
+}
+
+const SCORE: f64 = 0.81;
+
+#[test]
+fn a_session_like_its_training_is_good_for_hours() {
+    for seed in 1..=5 {
+        let mut session = Session::new(seed, Some(SCORE));
+        session.run(120, 0.80, |_, usual| usual);
+        assert_eq!(session.judge.level, Level::Good);
+        assert!(
+            session.judge.words().starts_with("Decoder "),
+            "{}",
+            session.judge.words()
+        );
+        assert!(session.judge.words().ends_with("(trained: 0.81)"));
+        session.run(4 * 3_600, 0.80, |_, usual| usual);
+        // False verdicts: none in 5 × 4 hours.
+        assert_eq!(
+            (session.judge.past().len(), session.judge.level),
+            (0, Level::Good),
+            "seed {seed}: {:?}",
+            session.judge.past()
+        );
+    }
+}
+
+#[test]
+fn silent_and_noisy_channels_are_named_within_seconds_and_until_they_are_well() {
+    let mut session = Session::new(7, Some(SCORE));
+    session.run(60, 0.80, |_, usual| usual);
+    let gone = [3, 10, 17, 24, 31, 38, 45];
+    let broken = |c: usize, usual: f64| match c {
+        20 => 40.0 * usual,
+        c if gone.contains(&c) => 0.0,
+        _ => usual,
+    };
+    let passed = session.until(Level::Bad, 30, 0.75, broken);
+    assert!(passed <= 4, "{passed} s");
+    // The slowest of these fires three times per second: sixty of its spikes are missing after 20 s.
+    session.run(40, 0.75, broken);
+    assert_eq!(session.named(CauseKind::Silent), gone.map(|c| c as u32));
+    assert_eq!(session.named(CauseKind::Noisy), [20]);
+    assert_eq!(session.judge.since, 60, "since the first second of it");
+    let words = session.judge.words();
+    assert!(
+        words.starts_with("7 channels silent (ch3, ch10, ch17, …), ch20 × "),
+        "{words}"
+    );
+    let factor: f64 = words
+        .split("× ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!((30.0..50.0).contains(&factor), "{words}");
+    // It stays, however long.
+    session.run(600, 0.75, broken);
+    assert_eq!((session.judge.level, session.judge.since), (Level::Bad, 60));
+    // A mask resolves it; so does that they are well again.
+    session.masked = [&gone.map(|c| c as u32)[..], &[20]].concat();
+    session.masked.sort_unstable();
+    session.run(1, 0.80, broken);
+    assert_eq!(
+        session.judge.level,
+        Level::Good,
+        "{}",
+        session.judge.words()
+    );
+    session.masked.clear();
+    session.run(1, 0.80, broken);
+    assert_eq!(session.judge.level, Level::Bad);
+    let passed = session.until(Level::Good, 120, 0.80, |_, usual| usual);
+    assert!(passed >= 10, "{passed} s: too hasty");
+    let past = session.judge.past();
+    assert!(past.iter().any(|p| p["level"] == "bad"), "{past:?}");
+}
+
+#[test]
+fn channels_that_drift_are_watched_and_swapped_ones_named() {
+    let mut session = Session::new(11, Some(SCORE));
+    session.run(120, 0.80, |_, usual| usual);
+    // One channel loses a hundredth of its rate per second.
+    let start = session.at;
+    let drifting = |at: i64| {
+        move |c: usize, usual: f64| {
+            let faded = (1.0 - 0.01 * (at - start) as f64).max(0.15);
+            if c == 50 { usual * faded } else { usual }
+        }
+    };
+    let mut passed = 0;
+    while session.judge.level == Level::Good && passed < 300 {
+        let at = session.at;
+        session.second(Some(0.79), drifting(at));
+        passed += 1;
+    }
+    assert_eq!(session.judge.level, Level::Watch);
+    assert_eq!(session.named(CauseKind::Drift), [50]);
+    assert!(passed < 110, "{passed} s");
+    // Two channels of other rates change places: both are named, and nobody else.
+    let mut session = Session::new(12, Some(SCORE));
+    session.run(120, 0.80, |_, usual| usual);
+    let (a, b) = (13, 90);
+    assert!(usual(a) / usual(b) > 4.0 || usual(b) / usual(a) > 4.0);
+    let swapped = move |c: usize, own: f64| match c {
+        c if c == a => usual(b),
+        c if c == b => usual(a),
+        _ => own,
+    };
+    session.until(Level::Watch, 120, 0.80, swapped);
+    session.run(60, 0.80, swapped);
+    let mut named = session.named(CauseKind::Drift);
+    named.extend(session.named(CauseKind::Noisy));
+    named.sort_unstable();
+    assert_eq!(named, [a as u32, b as u32]);
+}
+
+#[test]
+fn a_fall_of_r2_is_bad_and_a_slow_one_is_watched() {
+    let mut session = Session::new(21, Some(SCORE));
+    session.run(60, 0.80, |_, usual| usual);
+    let passed = session.until(Level::Bad, 60, 0.45, |_, usual| usual);
+    assert!(passed <= 6, "{passed} s");
+    assert_eq!(session.judge.causes[0].kind, CauseKind::Accuracy);
+    assert!(
+        session.judge.words().ends_with("(trained: 0.81)"),
+        "{}",
+        session.judge.words()
+    );
+    session.run(60, 0.80, |_, usual| usual);
+    assert_eq!(session.judge.level, Level::Good);
+    // A loss that no half minute shows.
+    let passed = session.until(Level::Watch, 900, 0.66, |_, usual| usual);
+    assert!(passed < 600, "{passed} s");
+    assert_eq!(session.judge.causes[0].kind, CauseKind::Slow);
+}
+
+#[test]
+fn without_rates_or_a_score_of_training_the_verdict_says_so() {
+    let mut session = Session::new(31, None);
+    session.judge = Judge::new(CHANNELS, 1.0 / STEPS as f64, None);
+    session.second(None, |_, usual| usual);
+    assert_eq!(
+        (session.judge.level, session.judge.words()),
+        (Level::Unknown, "No verdict yet".into())
+    );
+    for _ in 0..60 {
+        session.second(None, |_, usual| usual);
+    }
+    assert!(
+        session
+            .judge
+            .words()
+            .starts_with("Rates as in the first minute"),
+        "{}",
+        session.judge.words()
+    );
+    for _ in 0..40 {
+        session.second(None, |c, usual| if c == 8 { 0.0 } else { usual });
+    }
+    assert_eq!(session.named(CauseKind::Silent), [8]);
+}

@@ -1,0 +1,105 @@
+"""Spiking networks from Python: built by name, run, learned, and refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import betz
+
+
+def network(seed=1):
+    network = betz.spiking.Network(step_ms=0.1, seed=seed)
+    noise = network.population("noise", 60, "poisson", rate_hz={"low": 100.0, "high": 300.0})
+    cells = network.population(
+        "cells",
+        40,
+        "adex",
+        synapse=betz.spiking.conductance("ampa", gaba_a={"tau_decay_ms": 6}),
+        c_m_pf={"median": 281, "log_sd": 0.1},
+    )
+    learning = network.project(
+        noise,
+        cells,
+        {"fixed_in": {"count": 40}},
+        weight={"low": 2.0, "high": 6.0},
+        delay_ms=1.5,
+        receptor="ampa",
+        plasticity=betz.spiking.stdp(0.01, 0.012, 8.0),
+    )
+    return network, noise, cells, learning
+
+
+def test_a_network_runs_and_learns_alike_on_any_number_of_threads():
+    description, _, cells, learning = network()
+    engines = [description.build(threads=threads, traces=[cells.first]) for threads in (1, 2)]
+    before = engines[0].synapses(learning)[2]
+    for engine in engines:
+        engine.run(0.5)
+    assert engines[0].hash == engines[1].hash and engines[0].steps == 5000
+    sources, targets, weights, delays = engines[0].synapses(learning)
+    assert len(sources) == 1600 and targets.max() < 40 and set(delays) == {15}
+    assert not np.array_equal(np.sort(before), np.sort(weights)) and weights.min() >= 0 and weights.max() <= 8
+    assert np.array_equal(weights, engines[1].synapses(learning)[2])
+    assert engines[0].rates()["cells"] > 1
+    potential = engines[0].potentials()[cells.first]
+    assert len(potential) == 5000 and np.isfinite(potential).all()
+    recording = engines[0].recording()
+    assert recording.channels == 100
+    capacitances = engines[0].parameters(cells.number, "c_m_pf")
+    assert len(capacitances) == 40 and 200 < np.median(capacitances) < 400
+
+
+def test_currents_drive_a_population():
+    description = betz.spiking.Network(step_ms=0.1)
+    cells = description.population("cells", 3, "izhikevich")
+    engine = description.build()
+    engine.drive(cells.number, [0.0, 0.1], [[0.0, 10.0, 10.0], [0.0]], False)
+    engine.run(0.2)
+    counts = engine.counts()
+    assert counts[0] == 0 and counts[1] == counts[2] > 0
+    engine.set_currents(cells.number, np.array([10.0, 0.0, 0.0]))
+    engine.run(0.2)
+    assert engine.counts()[0] > 0
+    assert isinstance(engine.step(), np.ndarray)
+
+
+def test_sources_fire_by_call():
+    description = betz.spiking.Network()
+    source = description.population("in", 4, "source")
+    cells = description.population("out", 4, "lif", synapse=betz.spiking.delta())
+    description.project(source, cells, "one_to_one", weight=100.0)
+    engine = description.build()
+    engine.emit([1, 3])
+    assert sorted(engine.step()) == [1, 3]
+    assert sorted(engine.step()) == [5, 7]
+
+
+def test_reward_needs_a_projection_that_takes_it():
+    description, *_ = network()
+    with pytest.raises(betz.BetzError, match="plasticity has a reward"):
+        description.build().reward(1.0)
+
+
+@pytest.mark.parametrize(
+    "model, parameters, words",
+    [
+        ("adexx", {}, "adexx"),
+        ("adex", {"tau": 1.0}, "tau"),
+        ("adex", {"tau_w_ms": 0.02}, "1,000 times as much fits"),
+        ("lif", {"rest_mv": {"low": 1.0, "high": 0.0}}, "low <= high"),
+    ],
+)
+def test_bad_descriptions_name_population_and_parameter(model, parameters, words):
+    description = betz.spiking.Network()
+    description.population("cells", 3, model, **parameters)
+    with pytest.raises(betz.BetzError, match=words) as error:
+        description.build()
+    assert "cells" in str(error.value)
+
+
+def test_a_description_is_saved(tmp_path):
+    description, *_ = network()
+    description.save(tmp_path / "net.json")
+    saved = json.loads((tmp_path / "net.json").read_text())
+    assert [p["name"] for p in saved["populations"]] == ["noise", "cells"]
