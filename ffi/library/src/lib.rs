@@ -4,7 +4,7 @@
 //! cannot build an rlib under one name and a shared library under another.
 
 /// A jump to `function`.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 macro_rules! jump {
     () => {
         "jmp {function}"
@@ -12,7 +12,7 @@ macro_rules! jump {
 }
 
 /// A jump to `function`.
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_os = "linux", target_arch = "aarch64"))]
 macro_rules! jump {
     () => {
         "b {function}"

@@ -22,6 +22,8 @@ const LONGEST: u64 = 1 << 16;
 const ROOM: usize = 64;
 /// Time for which a connection may be silent, and an answer be waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time for which the end of a session waits until it is confirmed.
+const LAST_ANSWER: Duration = Duration::from_secs(1);
 
 /// Something that a session is asked to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,7 +75,12 @@ struct Place {
 }
 
 /// An order on its way to the session, and the way of the answer.
-type QueuedOrder = (Order, SyncSender<Value>);
+struct QueuedOrder {
+    order: Order,
+    answer: SyncSender<Value>,
+    /// Disconnected once the answer is written.
+    written: Receiver<()>,
+}
 
 /// The session's end.
 pub(super) struct Control {
@@ -121,14 +128,19 @@ impl Control {
 
     /// Carries out what was asked since the last call.
     pub(super) fn carry_out(&mut self, live: &mut Live) {
-        while let Ok((order, answer)) = self.orders.try_recv() {
-            self.stops |= order == Order::Stop;
-            let told = match carry_out(live, &order) {
+        while let Ok(queued) = self.orders.try_recv() {
+            let stops = queued.order == Order::Stop;
+            let told = match carry_out(live, &queued.order) {
                 Ok(value) => json!({"ok": true, "told": value}),
                 Err(error) => json!({"ok": false, "error": error.message()}),
             };
             // Whoever asked may have gone.
-            let _ = answer.try_send(told);
+            let _ = queued.answer.try_send(told);
+            if stops {
+                self.stops = true;
+                // The process ends next, and the answer's thread with it.
+                let _ = queued.written.recv_timeout(LAST_ANSWER);
+            }
         }
     }
 }
@@ -158,15 +170,17 @@ fn answer(stream: &TcpStream, token: &Token, send: &SyncSender<QueuedOrder>) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        let told = ask(&line, token, send);
+        let (writing, written) = sync_channel(0);
+        let told = ask(&line, token, send, written);
         let mut to = stream;
-        if writeln!(to, "{told}").is_err() {
+        if to.write_all(format!("{told}\n").as_bytes()).is_err() {
             return;
         }
+        drop(writing);
     }
 }
 
-fn ask(line: &str, token: &Token, send: &SyncSender<QueuedOrder>) -> Value {
+fn ask(line: &str, token: &Token, send: &SyncSender<QueuedOrder>, written: Receiver<()>) -> Value {
     let refused = |error: String| json!({"ok": false, "error": error});
     let request: Request = match serde_json::from_str(line) {
         Ok(request) => request,
@@ -180,7 +194,12 @@ fn ask(line: &str, token: &Token, send: &SyncSender<QueuedOrder>) -> Value {
         return refused("expected the token of the session's file, got another".into());
     }
     let (answer, told) = sync_channel(1);
-    if send.try_send((request.order, answer)).is_err() {
+    let queued = QueuedOrder {
+        order: request.order,
+        answer,
+        written,
+    };
+    if send.try_send(queued).is_err() {
         return refused(format!(
             "expected at most {ROOM} requests at once, got more, or a session that has ended"
         ));

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`error`] | the one error type: a kind for programs, a message for people |
 //! | [`mod@file`] | files that are whole or not there |
+//! | [`float`] | elementary functions with the same bits on every system |
 //! | [`frame`] | magic, version, length and checksum around everything Betz writes as bytes |
 //! | [`wire`] | numbers, texts and lists as bytes: one bounded reader, one writer |
 //! | [`memory`] | how much memory there is, and refusing what needs more |
@@ -29,6 +30,7 @@ pub mod aligned;
 pub mod error;
 #[cfg(feature = "std")]
 pub mod file;
+pub mod float;
 pub mod frame;
 pub mod hash;
 pub mod memory;

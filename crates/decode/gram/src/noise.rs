@@ -5,6 +5,7 @@
 //! around l = τ − s₁/s₀ for order 1, and by walking on from the spike, no further than n·τ, for
 //! higher orders.
 
+use betz_base::float;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -74,8 +75,10 @@ impl Peaks {
         let mut peaks = Self {
             order: filter.order as usize,
             decay,
-            tau_steps: -1.0 / decay.ln(),
-            powers: (0..SHORT_GAP).map(|l| decay.powf(l as f64)).collect(),
+            tau_steps: -1.0 / float::ln(decay),
+            powers: (0..SHORT_GAP)
+                .map(|l| float::powf(decay, l as f64))
+                .collect(),
             state: vec![[0.0; STATES]; channels.len()],
             last: vec![0; channels.len()],
             largest: 0.0,
@@ -138,7 +141,7 @@ impl Peaks {
     /// decayˡ for a whole number l of steps.
     fn left_after(&self, steps: f64) -> f64 {
         let known = self.powers.get(steps as usize).copied();
-        known.unwrap_or_else(|| self.decay.powf(steps))
+        known.unwrap_or_else(|| float::powf(self.decay, steps))
     }
 
     fn note(&mut self, state: &[f64; STATES], later: f64) {

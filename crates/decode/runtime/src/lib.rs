@@ -77,8 +77,6 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-#[cfg(not(feature = "std"))]
-mod float;
 pub mod model;
 pub mod psc;
 pub mod stream;

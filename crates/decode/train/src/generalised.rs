@@ -2,6 +2,7 @@
 
 use super::search::COARSE;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_gram::gram::NormalEquations;
 use betz_gram::solve::CentredEquations;
 use betz_runtime::psc::FilterBank;
@@ -35,7 +36,7 @@ pub fn ridge(
     let sampled = sampled.map(|f| f.samples().len() as f64 * step_seconds / 2.0);
     let memory = times.chain(sampled).fold(f64::INFINITY, f64::min);
     let steps = sums.steps as f64 / (1.0 + 2.0 * memory / step_seconds);
-    let ridge_of = |power: f64| unit * 10_f64.powf(power);
+    let ridge_of = |power: f64| unit * float::powf(10.0, power);
     let score = |power: f64| {
         let r2 = centred.expected_r2(ridge_of(power), &total, steps)?;
         Some((power, r2))

@@ -2,6 +2,7 @@
 
 use crate::presets::Preset;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;
 
@@ -53,7 +54,7 @@ pub(super) fn best_ridge<T>(
     }
     if let Some(rho) = chosen {
         for step in REFINED {
-            compare(rho * 10_f64.powf(step))?;
+            compare(rho * float::powf(10.0, step))?;
         }
     }
     match best {

@@ -12,6 +12,7 @@ use crate::folds::folds;
 use crate::lift::Cosines;
 use crate::readout::{Basis, KAPPAS, Pass, Walk, Weights, best_of, ridge_readout};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_base::progress::Progress;
 use betz_gram::NormalEquations;
 use betz_gram::decode::decode;
@@ -253,7 +254,7 @@ impl Fit<'_> {
                 ));
             }
             for &(step, truth) in &steps {
-                logs[truth * outputs + o] = (square(step, truth, o) + floor).ln() as f32;
+                logs[truth * outputs + o] = float::ln(square(step, truth, o) + floor) as f32;
             }
         }
         let of_logs = self.sums(&logs)?;
@@ -273,9 +274,9 @@ impl Fit<'_> {
         )?;
         for (o, intercept) in found.intercept.iter_mut().enumerate() {
             let ratio = |&(step, truth): &(usize, usize)| {
-                square(step, truth, o) / f64::from(told[step * outputs + o]).exp()
+                square(step, truth, o) / float::exp(f64::from(told[step * outputs + o]))
             };
-            *intercept += (steps.iter().map(ratio).sum::<f64>() / steps.len() as f64).ln();
+            *intercept += float::ln(steps.iter().map(ratio).sum::<f64>() / steps.len() as f64);
         }
         Ok(found)
     }

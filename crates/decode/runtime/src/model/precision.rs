@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use betz_base::float;
 
 /// Numbers that matrices are rounded to. What a step reads then is less; its arithmetic stays f32.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -60,7 +61,7 @@ fn to_bytes(matrix: &mut [f32], columns: usize) {
     for row in matrix.chunks_exact_mut(columns) {
         for (value, &scale) in row.iter_mut().zip(&scales) {
             *value = match scale > 0.0 {
-                true => libm::roundf(*value / scale).clamp(-127.0, 127.0) * scale,
+                true => float::round_f32(*value / scale).clamp(-127.0, 127.0) * scale,
                 false => 0.0,
             };
         }

@@ -5,10 +5,11 @@
 //! on the responses or on the outputs, whichever are fewest.
 
 use super::flush;
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use alloc::vec::Vec;
 use betz_base::error::{Error, Result};
+use betz_base::float;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 
 /// A Butterworth low-pass applied to the responses, and so, being linear, to the outputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,7 +65,7 @@ impl LowPass {
     /// The same as for [`LowPass::check`].
     pub fn sections(&self, step_seconds: f64) -> Result<Vec<Section>> {
         self.check(step_seconds)?;
-        let k = (core::f64::consts::PI * self.cutoff_hz * step_seconds).tan();
+        let k = float::tan(core::f64::consts::PI * self.cutoff_hz * step_seconds);
         let mut sections = Vec::with_capacity(self.order.div_ceil(2) as usize);
         if self.order % 2 == 1 {
             let b = k / (1.0 + k);
@@ -77,7 +78,7 @@ impl LowPass {
         for i in (0..self.order / 2).rev() {
             let theta =
                 f64::from(2 * i + 1) * core::f64::consts::PI / (2.0 * f64::from(self.order));
-            let damping = 2.0 * theta.sin() * k;
+            let damping = 2.0 * float::sin(theta) * k;
             let norm = 1.0 / (1.0 + damping + k * k);
             let b = k * k * norm;
             sections.push(Section {

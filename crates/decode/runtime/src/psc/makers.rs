@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use core::f64::consts::{FRAC_PI_2, PI};
 
 use super::sampled::{MAX_SAMPLES, SampledFilter};
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use betz_base::error::{Error, Result};
+use betz_base::float;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 
 /// Standard deviations that a Gaussian reaches to either side: 6e-5 of its area is beyond.
 const GAUSS_REACH: f64 = 4.0;
@@ -69,7 +70,7 @@ impl KernelShape {
             let filter = SampledFilter::new(name, samples, dt, start)?.with_unit_sum()?;
             Ok(Vec::from([filter]))
         };
-        let bell = |m: i64, sigma: f64| (-0.5 * (m as f64 * dt / sigma).powi(2)).exp();
+        let bell = |m: i64, sigma: f64| float::exp(-0.5 * (m as f64 * dt / sigma).powi(2));
         match self {
             Self::Boxcar { seconds } => {
                 let long = reach(seconds)?;
@@ -93,10 +94,10 @@ impl KernelShape {
                 rise_seconds,
                 decay_seconds,
             } => {
-                let long = reach(-decay_seconds * CUT.ln())?;
+                let long = reach(-decay_seconds * float::ln(CUT))?;
                 let value = |m: i64| {
                     let t = m as f64 * dt;
-                    (-t / decay_seconds).exp() - (-t / rise_seconds).exp()
+                    float::exp(-t / decay_seconds) - float::exp(-t / rise_seconds)
                 };
                 one((0..=long.max(1)).map(value).collect(), 0)
             }
@@ -143,15 +144,15 @@ impl KernelShape {
 
 /// The basis of raised cosines.
 fn cosines(name: &str, count: usize, first: f64, last: f64, dt: f64) -> Result<Vec<SampledFilter>> {
-    let apart = (last / first).ln() / (count - 1) as f64;
+    let apart = float::ln(last / first) / (count - 1) as f64;
     let filters = (0..count).map(|j| {
-        let peak = first * (apart * j as f64).exp();
-        let long = steps(name, peak * (2.0 * apart).exp(), dt)?;
+        let peak = first * float::exp(apart * j as f64);
+        let long = steps(name, peak * float::exp(2.0 * apart), dt)?;
         let value = |m: i64| {
-            let angle = FRAC_PI_2 * (m as f64 * dt / peak).ln() / apart;
+            let angle = FRAC_PI_2 * float::ln(m as f64 * dt / peak) / apart;
             // ln 0 is far outside.
             if angle.abs() < PI {
-                0.5 + 0.5 * (angle + FRAC_PI_2).sin()
+                0.5 + 0.5 * float::sin(angle + FRAC_PI_2)
             } else {
                 0.0
             }

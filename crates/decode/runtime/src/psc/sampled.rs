@@ -5,9 +5,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use betz_base::error::{Error, Result};
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 
 /// Most samples of a filter, and most steps between a spike and its first sample.
 pub const MAX_SAMPLES: usize = 1 << 20;

@@ -1,10 +1,11 @@
 //! The formulas: one filter, and a bank of them.
 
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use betz_base::float;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 
 use super::sampled::SampledFilter;
 use betz_base::error::{Error, Result};
@@ -35,7 +36,7 @@ impl Filter {
     /// filter then hands on the counts of its own step (order 0) or of the step before (order 1
     /// and above, whose h\[0\] is zero).
     pub fn decay(&self, step_seconds: f64) -> f64 {
-        (-self.step_taus(step_seconds)).exp()
+        float::exp(-self.step_taus(step_seconds))
     }
 
     /// −dt/τ, of which [`decay`](Self::decay) is the exponential; a step of more than 40 τ counts as one
@@ -51,13 +52,13 @@ impl Filter {
     pub fn scale(&self, step_seconds: f64) -> f64 {
         let r = self.decay(step_seconds);
         let eulerian = match self.order {
-            0 => return -(-self.step_taus(step_seconds)).exp_m1(),
+            0 => return -float::exp_m1(-self.step_taus(step_seconds)),
             1 => 1.0,
             2 => 1.0 + r,
             3 => 1.0 + r * (4.0 + r),
             _ => 1.0 + r * (11.0 + r * (11.0 + r)),
         };
-        let rest = -(-self.step_taus(step_seconds)).exp_m1();
+        let rest = -float::exp_m1(-self.step_taus(step_seconds));
         rest.powi(self.order as i32 + 1) / (r * eulerian)
     }
 
@@ -66,7 +67,7 @@ impl Filter {
         let taus = self.step_taus(step_seconds);
         let scale = self.scale(step_seconds);
         (0..len)
-            .map(|m| scale * (m as f64).powi(self.order as i32) * (-(m as f64) * taus).exp())
+            .map(|m| scale * (m as f64).powi(self.order as i32) * float::exp(-(m as f64) * taus))
             .collect()
     }
 
@@ -79,8 +80,8 @@ impl Filter {
         let mut m = (f64::from(self.order) / taus).ceil() + 1.0;
         // Bounded: with r rounded to one the ratio never falls below it.
         while m < MOST_TAPS {
-            let ratio = ((m + 1.0) / m).powi(order) * (-taus).exp();
-            let term = scale * m.powi(order) * (-m * taus).exp();
+            let ratio = ((m + 1.0) / m).powi(order) * float::exp(-taus);
+            let term = scale * m.powi(order) * float::exp(-m * taus);
             if ratio < 1.0 && term / (1.0 - ratio) < tail {
                 return m as usize;
             }

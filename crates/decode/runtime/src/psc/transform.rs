@@ -6,9 +6,10 @@
 use alloc::vec::Vec;
 use core::f64::consts::TAU;
 
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use crate::width::{Width, for_every_width};
+use betz_base::float;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 
 /// Twiddle factors of transforms of one length.
 #[derive(Debug, Clone)]
@@ -28,8 +29,8 @@ impl Transform {
         while half < length {
             for k in 0..half {
                 let angle = TAU * k as f64 / (2 * half) as f64;
-                cos[half + k] = (angle + TAU / 4.0).sin();
-                sin[half + k] = -angle.sin();
+                cos[half + k] = float::sin(angle + TAU / 4.0);
+                sin[half + k] = -float::sin(angle);
             }
             half *= 2;
         }

@@ -3,7 +3,7 @@
 #[cfg(feature = "std")]
 use super::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(feature = "std"))]
-use crate::float::Float as _;
+use betz_base::float::Float as _;
 
 /// Relation between the samples of an amplifier and the ticks of a session: a sample at which a tick begins, and the
 /// number of samples per tick.

@@ -21,14 +21,14 @@ use super::rows::{
 use super::skip::{MOST_HEAD_STEPS, POWERS, skip_lanes};
 use super::stage::Group;
 use super::tap::Input;
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use crate::model::OutputRange;
 use crate::model::head::PreparedHead;
 use crate::psc::{Convolution, LowPassFilter, flush};
 use crate::width::for_every_width;
 use betz_base::aligned::AlignedBuffer;
 use betz_base::error::Result;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 use betz_base::memory::filled;
 
 /// Name of an engine's memory in errors.

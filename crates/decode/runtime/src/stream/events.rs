@@ -1,11 +1,11 @@
 //! Events of classes: onsets and ends, with hysteresis, dwell and a refractory time.
 
 use super::{Session, StepStatus};
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use crate::model::EventRule;
 use alloc::vec::Vec;
 use betz_base::error::Result;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 use betz_base::hash::Fnv1a;
 use betz_base::memory::filled;
 

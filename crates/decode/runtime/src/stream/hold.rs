@@ -1,10 +1,10 @@
 //! Outputs while the input is not to be believed.
 
 use super::StepStatus;
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use alloc::vec::Vec;
 use betz_base::error::{Error, Result};
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 use betz_base::hash::Fnv1a;
 
 /// Outputs of a session while data are missing or flagged: the last good outputs for a while, then a

@@ -1,11 +1,12 @@
 //! A decoder made ready for stepping.
 
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use betz_base::aligned::AlignedBuffer;
+use betz_base::float;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 use betz_base::hash::Fnv1a;
 
 use super::events::StepRule;
@@ -526,8 +527,8 @@ fn linear_memory(decoder: &Decoder) -> u64 {
 /// 1 / (ω_c·sin(π / 2n)) for order n.
 fn low_pass_memory(decoder: &Decoder) -> u64 {
     decoder.low_pass().map_or(0, |low_pass| {
-        let slowest = (core::f64::consts::FRAC_PI_2 / f64::from(low_pass.order)).sin();
+        let slowest = float::sin(core::f64::consts::FRAC_PI_2 / f64::from(low_pass.order));
         let tau = 1.0 / (core::f64::consts::TAU * low_pass.cutoff_hz * slowest);
-        (-FORGOTTEN.ln() * 1.5 * tau / decoder.step_seconds()).ceil() as u64
+        (-float::ln(FORGOTTEN) * 1.5 * tau / decoder.step_seconds()).ceil() as u64
     })
 }

@@ -27,10 +27,11 @@ use super::timing::Timing;
 use super::{
     Clamp, Latency, PreparedModel, SessionConfig, Stats, StepRefused, StepStatus, UnknownChannels,
 };
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use crate::model::Decoder;
 use betz_base::error::Result;
+use betz_base::float;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 
 /// A running decoder: filter states, counters, latencies. Belongs to one thread at a time.
 ///
@@ -226,7 +227,7 @@ impl Session {
             });
         }
         for (out, log) in out.iter_mut().zip(logs) {
-            *out = log.exp() as f32;
+            *out = float::exp(*log) as f32;
         }
         Ok(())
     }

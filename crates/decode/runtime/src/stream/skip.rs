@@ -12,11 +12,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::stage::Stage;
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use crate::model::head::PreparedHead;
 use crate::psc::{BINOMIAL, LowPassFilter, flush};
 use betz_base::error::Result;
+use betz_base::float;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 use betz_base::memory::filled;
 
 /// Powers of two of ticks that are told apart; silence of 2⁴⁰ ticks or more is rest.
@@ -110,7 +111,7 @@ fn step_apart(
 
 /// `map[j][i]`: what s_i adds to s_j in `ticks` silent ticks.
 pub(super) fn silence(stage: &Stage, ticks: f64) -> [[f64; 5]; 5] {
-    let left = (ticks * stage.log_decay).exp();
+    let left = float::exp(ticks * stage.log_decay);
     let mut map = [[0.0; 5]; 5];
     for j in 0..=stage.order as usize {
         for i in 0..=j {

@@ -6,9 +6,9 @@ use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Session, StepStatus, SwapState};
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use betz_base::error::{Error, Result};
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 
 /// Between what was handed on before a session's reset and what comes after lie this many seconds of
 /// silence, as between the segments of a recording that is mined: nothing reaches across trials.

@@ -64,6 +64,11 @@ fn recurrent(seed: u64) -> Decoder {
     .unwrap()
 }
 
+/// A linear decoder and a network, blended.
+pub(crate) fn mixed() -> Decoder {
+    blend(&[(0.6, linear(90)), (0.4, recurrent(91))]).unwrap()
+}
+
 /// The blend of `members`, each with its weight.
 pub(crate) fn blend(members: &[(f64, Decoder)]) -> betz_base::Result<Decoder> {
     let [(weight, first), others @ ..] = members else {

@@ -53,6 +53,10 @@ pub(crate) fn classes(seed: u64, units: usize, tau: Option<f64>, kappa: Option<f
     }
 }
 
+pub(crate) fn decoders() -> Vec<Decoder> {
+    all().iter().map(decoder).collect()
+}
+
 fn all() -> Vec<Classes> {
     vec![
         classes(60, 20, Some(0.1), None),

@@ -4,6 +4,7 @@
 mod common;
 
 mod bare;
+mod bits;
 mod blend;
 mod cap;
 mod checkpoint;

@@ -4,6 +4,7 @@ use super::calibrate::Calibration;
 use super::scores::{Predictions, label_at};
 use super::{ClassOptions, ClassReport, events, markov, softmax_in_place};
 use betz_base::error::Result;
+use betz_base::float;
 use betz_recording::DatasetView;
 use betz_recording::labels::Labels;
 use betz_runtime::model::{Classes, Cosines, EventRule, Head, Markov};
@@ -169,7 +170,7 @@ impl ClassChoice {
         };
         if let Some(priors) = priors {
             for ((bias, prior), before) in head.bias.iter_mut().zip(priors).zip(&head.priors) {
-                *bias += (prior / before).ln() as f32;
+                *bias += float::ln(prior / before) as f32;
             }
             head.priors.clone_from(priors);
         }

@@ -1,6 +1,7 @@
 //! A hidden Markov model behind the probabilities: taken only where it makes held-out labels more likely.
 
 use super::scores::Predictions;
+use betz_base::float;
 use betz_recording::labels::Labels;
 use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::Markov;
@@ -66,7 +67,9 @@ pub(super) fn filtered(judged: Predictions<'_>, priors: &[f64], markov: &Markov)
             };
             let evidence = row.iter().zip(priors);
             let mut next: Vec<f64> = (predicted.iter().zip(evidence))
-                .map(|(a, (p, prior))| a * (f64::from(*p).max(1e-30) / prior).powf(markov.kappa))
+                .map(|(a, (p, prior))| {
+                    a * float::powf(f64::from(*p).max(1e-30) / prior, markov.kappa)
+                })
                 .collect();
             for floor in [0.0, FLOOR] {
                 let total: f64 = next.iter().sum();

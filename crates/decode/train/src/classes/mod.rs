@@ -42,6 +42,7 @@ use crate::search::Search;
 use crate::training::{Training, TrainingOutcome};
 use crate::validate;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_recording::labels::{LEAST_LABELLED, Labels};
@@ -385,11 +386,11 @@ fn softmax_in_place(scores: &mut [f64]) -> f64 {
     let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut sum = 0.0;
     for score in scores.iter_mut() {
-        *score = (*score - highest).exp();
+        *score = float::exp(*score - highest);
         sum += *score;
     }
     scores.iter_mut().for_each(|s| *s /= sum);
-    highest + sum.ln()
+    highest + float::ln(sum)
 }
 
 /// Scores of `decoder`'s classes on `data` with `labels`; the decoder's and the labels' classes are matched by name.

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use super::features::{Block, Samples};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_base::progress::{self, Progress};
 use betz_gram::gram::product::LowerProduct;
 use betz_linear::{Cholesky, Mat, MatRef};
@@ -99,8 +100,8 @@ impl Problem<'_> {
         if self.columns == 1 {
             for (score, &label) in scores.iter_mut().zip(&block.labels) {
                 let towards = if label == 1 { *score } else { -*score };
-                loss += (-towards.abs()).exp().ln_1p() + (-towards).max(0.0);
-                *score = 1.0 / (1.0 + (-*score).exp());
+                loss += float::ln_1p(float::exp(-towards.abs())) + (-towards).max(0.0);
+                *score = 1.0 / (1.0 + float::exp(-*score));
             }
             return loss;
         }

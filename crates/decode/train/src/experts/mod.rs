@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use crate::discriminant::{ClassSums, Scores};
 use crate::readout::{Basis, Pass, Walk};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_base::progress::Progress;
 
 pub(crate) use clusters::Clusters;
@@ -176,7 +177,7 @@ fn softmax(scores: &mut [f32], n: usize) {
     let mut sums = vec![0.0_f32; n];
     for row in scores.chunks_exact_mut(n) {
         for ((s, largest), sum) in row.iter_mut().zip(&largest).zip(&mut sums) {
-            *s = (*s - largest).exp();
+            *s = float::exp(*s - largest);
             *sum += *s;
         }
     }

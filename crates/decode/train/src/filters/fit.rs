@@ -6,6 +6,7 @@
 //! leaves behind the last sample counts as an error.
 
 use betz_base::error::{Error, Result};
+use betz_base::float;
 use betz_linear::{Mat, solve_general};
 use betz_runtime::model::{Decoder, DecoderParts, Head};
 use betz_runtime::psc::{Filter, FilterBank, SampledFilter};
@@ -208,7 +209,7 @@ impl Curve {
             for i in 0..GRID {
                 let share = i as f64 / (GRID - 1) as f64;
                 let filter = Filter {
-                    tau_seconds: first * (last / first).powf(share),
+                    tau_seconds: first * float::powf(last / first, share),
                     order,
                 };
                 curve.grid.push((filter, curve.column(filter)));
@@ -362,7 +363,7 @@ impl Curve {
 /// `filter` with a τ that is e^`turn` times as long.
 fn longer(filter: Filter, turn: f64) -> Filter {
     Filter {
-        tau_seconds: filter.tau_seconds * turn.exp(),
+        tau_seconds: filter.tau_seconds * float::exp(turn),
         ..filter
     }
 }
@@ -417,7 +418,7 @@ mod tests {
             let curve = |t: f64| {
                 let of = |&(tau, order, weight): &(f64, i32, f64)| {
                     let x: f64 = t / tau;
-                    weight * x.powi(order) * (-x).exp()
+                    weight * x.powi(order) * float::exp(-x)
                 };
                 terms.iter().map(of).sum()
             };

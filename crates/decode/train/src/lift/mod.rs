@@ -1,6 +1,7 @@
 //! The lift: cosines of random projections of the latents beside the latents themselves (random Fourier
 //! features, Rahimi & Recht 2007), read out linearly.
 
+use betz_base::float;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -33,7 +34,7 @@ impl Cosines {
             for _ in 0..latents {
                 // Box & Muller: of the two normal numbers, one.
                 let (u, v): (f64, f64) = (random.random(), random.random());
-                let normal = (-2.0 * (1.0 - u).ln()).sqrt() * (TAU * v).cos();
+                let normal = (-2.0 * float::ln(1.0 - u)).sqrt() * float::cos(TAU * v);
                 omega.push((normal * SPREAD / TAU) as f32);
             }
             phase.push(random.random::<f64>() as f32);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_base::progress::{self, Progress};
 use betz_device::{Device, Placement};
 use betz_recording::{DatasetView, Segment, SpikesView};
@@ -385,7 +386,7 @@ pub(super) fn lead(banks: &[FilterBank], options: &TrainOptions, step_seconds: f
 /// Time constant of the slowest pole of a Butterworth low-pass, in seconds.
 fn slowest(low_pass: LowPass) -> f64 {
     let angle = std::f64::consts::FRAC_PI_2 / f64::from(low_pass.order.max(1));
-    1.0 / (std::f64::consts::TAU * low_pass.cutoff_hz * angle.sin())
+    1.0 / (std::f64::consts::TAU * low_pass.cutoff_hz * float::sin(angle))
 }
 
 /// Tells `progress` of a chunk of `total` before it is at work.

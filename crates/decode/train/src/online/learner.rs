@@ -19,6 +19,7 @@ use crate::centre::values_for;
 use crate::limits::{range, with_members};
 use crate::usual_counts::UsualCounts;
 use betz_base::error::Result;
+use betz_base::float;
 use betz_gram::decode::decode;
 use betz_runtime::model::{Blanking, Decoder, Head};
 
@@ -439,7 +440,7 @@ impl Learner {
         }
         let decoder = &self.current;
         let share = |memory: &Memory| match memory.half_life.is_finite() {
-            true => (-trial.seconds() / memory.half_life).exp2(),
+            true => float::exp2(-trial.seconds() / memory.half_life),
             false => 1.0,
         };
         let kept: Vec<f64> = self.memories.iter().map(share).collect();

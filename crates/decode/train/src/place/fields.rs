@@ -3,6 +3,7 @@
 use super::Config;
 use super::grid::{Grid, gaussian};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_gram::gram::paired_steps;
 use betz_recording::DatasetView;
 use betz_runtime::model::Place;
@@ -95,9 +96,7 @@ impl LogRates<'_> {
                 self.grid.smooth(&mut counts, self.smoothing);
                 let rate = |&cell: &usize| {
                     let spikes = counts[cell] + self.prior_steps * mean;
-                    (spikes / (self.time[cell] + self.prior_steps))
-                        .max(self.least)
-                        .ln()
+                    float::ln((spikes / (self.time[cell] + self.prior_steps)).max(self.least))
                 };
                 self.cells.iter().map(rate).collect::<Vec<f64>>()
             })

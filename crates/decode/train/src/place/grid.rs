@@ -1,6 +1,7 @@
 //! A grid of square cells over the places of a recording.
 
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_base::text::count;
 use betz_recording::DatasetView;
 use betz_runtime::model::MAX_CELLS;
@@ -132,7 +133,7 @@ pub(super) fn gaussian(sigma: f64) -> Vec<f64> {
     }
     let most = (REACH * sigma).ceil() as usize;
     let mut weights: Vec<f64> = (0..=most)
-        .map(|k| (-0.5 * (k as f64 / sigma).powi(2)).exp())
+        .map(|k| float::exp(-0.5 * (k as f64 / sigma).powi(2)))
         .collect();
     let sum = 2.0 * weights.iter().sum::<f64>() - weights[0];
     weights.iter_mut().for_each(|w| *w /= sum);

@@ -5,6 +5,8 @@
 //! many filter states as there are outputs. Training is one pass over the steps for the sums of
 //! [g − ḡ; h ∗ (g − ḡ)] and one ridge solve.
 
+use betz_base::float;
+
 mod choose;
 mod cuda;
 mod filtered;
@@ -31,7 +33,7 @@ pub(crate) trait Basis: Sync {
 
 /// Share that a first-order filter of `tau_seconds` keeps from one step to the next.
 pub(crate) fn decay(tau_seconds: f64, step_seconds: f64) -> f64 {
-    (-step_seconds / tau_seconds).exp()
+    float::exp(-step_seconds / tau_seconds)
 }
 
 #[cfg(test)]

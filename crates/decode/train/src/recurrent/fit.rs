@@ -6,6 +6,7 @@ use super::pass::{Dropout, Pass, Work};
 use super::random::Random;
 use super::shape::Shape;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use pulp::{Arch, Simd, WithSimd};
 
 pub(super) const FIRST_DECAY: f64 = 0.9;
@@ -265,10 +266,10 @@ impl StepFactors {
     pub(super) fn new(step: usize, steps: usize, rates: OptimiserRates) -> Self {
         let step = step as f64;
         let part = (step / steps as f64).min(1.0);
-        let rate = rates.learning * 0.5 * (1.0 + (std::f64::consts::PI * part).cos());
+        let rate = rates.learning * 0.5 * (1.0 + float::cos(std::f64::consts::PI * part));
         Self {
-            first_part: (rate / (1.0 - FIRST_DECAY.powf(step))) as f32,
-            second_part: (1.0 / (1.0 - SECOND_DECAY.powf(step))) as f32,
+            first_part: (rate / (1.0 - float::powf(FIRST_DECAY, step))) as f32,
+            second_part: (1.0 / (1.0 - float::powf(SECOND_DECAY, step))) as f32,
             kept: (1.0 - rate * rates.weight_decay) as f32,
             mean_kept: rates.mean_decay.min((1.0 + step) / (10.0 + step)) as f32,
         }

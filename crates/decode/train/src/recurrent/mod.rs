@@ -29,6 +29,7 @@ use crate::kinds::options::KindOptions;
 use crate::limits::limits;
 use batch::{Batch, Recipe, Sequence};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_base::progress::{self, Progress};
 use betz_device::{Device, Placement, Work as PlacedWork};
 use betz_recording::DatasetView;
@@ -315,7 +316,7 @@ fn blend(sizes: &Sizes, scaling: &Scaling, bias: Vec<f64>, step_seconds: f64) ->
         usual: sizes.members,
         share: MIXED_SHARE,
         apart: APART,
-        kept: (-step_seconds / APART_SECONDS).exp(),
+        kept: float::exp(-step_seconds / APART_SECONDS),
         deviations: scaling.label_deviations.clone(),
         bias,
     }
@@ -476,7 +477,7 @@ impl Trained {
             .map(|networks| networks.longest_memory(&batch)))
         .max();
         let of_blend = (self.mixed.as_ref()).map_or(0.0, |(_, blend)| {
-            f64::from(FORGOTTEN).ln() / blend.kept.ln()
+            float::ln(f64::from(FORGOTTEN)) / float::ln(blend.kept)
         });
         longest.unwrap_or(0).max(of_blend.ceil() as usize) as u64 + 1
     }

@@ -5,6 +5,7 @@
 //! other powers merge exactly: those of the smaller power are multiplied by the difference, which adds zeros at the end.
 
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_gram::gram::NormalEquations;
 
 /// Root mean squares within this power of two of 1 are left alone.
@@ -74,7 +75,10 @@ impl Scale {
         let (n, m) = (sums.features, sums.outputs);
         let filters = n / self.channels.len().max(1);
         let of = |powers: &[i32]| -> Vec<f64> {
-            powers.iter().map(|p| f64::from(sign * p).exp2()).collect()
+            powers
+                .iter()
+                .map(|p| float::exp2(f64::from(sign * p)))
+                .collect()
         };
         let (channels, outputs) = (of(&self.channels), of(&self.outputs));
         let feature = |f: usize| channels[f / filters];
@@ -137,7 +141,7 @@ impl Scale {
 
 /// The power of two that brings a mean square near 1.
 fn power(square: f64) -> i32 {
-    let log = 0.5 * square.log2();
+    let log = 0.5 * float::log2(square);
     match log.is_finite() && log.abs() > NEAR {
         true => (-(log / STEP).round() * STEP).clamp(-f64::from(MOST), f64::from(MOST)) as i32,
         false => 0,

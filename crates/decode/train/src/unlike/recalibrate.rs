@@ -17,6 +17,7 @@
 use super::slopes::ChannelSlopes;
 use crate::retained::{Refit, StoredStatistics};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_base::progress::Progress;
 use betz_gram::NormalEquations;
 use betz_gram::gram::{GramPath, normal_equations};
@@ -206,7 +207,7 @@ impl<'a> RateShift<'a> {
         window: &'a NormalEquations,
     ) -> Result<Self> {
         let bank = decoder.bank();
-        let distance = |i: usize| (bank.peak_seconds(i) / PEAK_SECONDS).ln().abs();
+        let distance = |i: usize| float::ln(bank.peak_seconds(i) / PEAK_SECONDS).abs();
         let filter = (0..bank.len()).min_by(|&a, &b| distance(a).total_cmp(&distance(b)));
         let (filter, filters) = (filter.unwrap_or(0), bank.len());
         let (mean, window_mean) = (training.feature_mean(), window.feature_mean());

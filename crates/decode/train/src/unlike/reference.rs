@@ -2,6 +2,7 @@
 
 use crate::retained::StoredStatistics;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_linear::{Cholesky, Mat};
 use betz_runtime::model::Decoder;
 
@@ -106,7 +107,7 @@ impl Reference {
         };
         let used = || (self.mask.iter().zip(means).zip(counts)).filter(|((used, _), _)| **used);
         // Half a spike more on both sides: silence is no infinite change.
-        let change = |mean: f64, count: f64| ((count + 0.5) / (mean * steps + 0.5)).ln().abs();
+        let change = |mean: f64, count: f64| float::ln((count + 0.5) / (mean * steps + 0.5)).abs();
         let sum: f64 = used().map(|((_, mean), count)| change(*mean, *count)).sum();
         sum / used().count() as f64
     }

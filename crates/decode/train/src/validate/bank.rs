@@ -10,6 +10,7 @@ use crate::held_out::{HeldOut, Ridge, SolveTask};
 use crate::options::TrainOptions;
 use crate::search::{COARSE, REFINED};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
 use betz_base::progress::{self, Progress, Quiet};
 use betz_device::Placement;
 use betz_gram::decode::decode;
@@ -263,7 +264,7 @@ impl BankSums {
             let as_given = self.held_out_r2(solving, &as_given, progress)?;
             return best(as_given).ok_or_else(none)?;
         }
-        let power = |p: f64| Ridge::Relative(10f64.powf(p));
+        let power = |p: f64| Ridge::Relative(float::powf(10.0, p));
         let grid: Vec<Ridge> = COARSE.map(|p| power(f64::from(p))).collect();
         let coarse = match best(self.held_out_r2(solving, &grid, progress)?).ok_or_else(none)? {
             // A training set without any response has no scale to take a ridge from; how channels are
@@ -277,7 +278,7 @@ impl BankSums {
         let Ridge::Relative(rho) = coarse.ridge else {
             return Ok(coarse);
         };
-        let around = REFINED.map(|step| power(rho.log10() + step));
+        let around = REFINED.map(|step| power(float::log10(rho) + step));
         let mut choices = self.held_out_r2(solving, &around, progress)?;
         choices.push(Ok(coarse));
         best(choices).ok_or_else(none)?

@@ -7,6 +7,7 @@
 //! a limit, the later the slower both filters are; every pair's table ends where it stops changing and
 //! serves every step of every segment.
 
+use betz_base::float;
 use betz_kernels::Pair;
 use rayon::prelude::*;
 
@@ -86,7 +87,7 @@ fn term(a: &Shape, b: &Shape, i: u32, m: usize) -> f64 {
         * binomial(b.order, i)
         * (m * a.rate).powi(a.order as i32)
         * (m * b.rate).powi((b.order - i) as i32)
-        * (-m * (a.rate + b.rate)).exp()
+        * float::exp(-m * (a.rate + b.rate))
 }
 
 /// Steps after which less than [`TAIL`] of every K_abi is missing.
@@ -102,7 +103,7 @@ fn saturation(a: &Shape, b: &Shape) -> usize {
             term *= x / f64::from(k);
             sum += term;
         }
-        sum * (-x).exp()
+        sum * float::exp(-x)
     };
     while left(x) > TAIL {
         x += 0.5;

@@ -1,5 +1,6 @@
 //! Products of two filters, summed over the rest of a segment.
 
+use betz_base::float;
 use betz_runtime::psc::{BINOMIAL, Filter, MAX_ORDER};
 
 /// Largest number of states of a filter.
@@ -25,7 +26,7 @@ pub(super) struct SteppedFilter {
 impl SteppedFilter {
     pub(super) fn new(filter: Filter, step_seconds: f64) -> Self {
         let decay = filter.decay(step_seconds);
-        let tau_steps = -1.0 / decay.ln();
+        let tau_steps = -1.0 / float::ln(decay);
         Self {
             order: filter.order as usize,
             decay,
@@ -36,7 +37,7 @@ impl SteppedFilter {
 
     /// rᵐ·C(i, p)·(m/τ)^(i−p): what state p of `m` steps ago is to state i now. `m` may be negative.
     pub(super) fn carry(&self, i: usize, p: usize, m: f64) -> f64 {
-        self.decay.powf(m) * BINOMIAL[i][p] * (m / self.tau_steps).powi((i - p) as i32)
+        float::powf(self.decay, m) * BINOMIAL[i][p] * (m / self.tau_steps).powi((i - p) as i32)
     }
 
     /// Largest distance of the base, in steps.
@@ -61,7 +62,7 @@ impl Overlap {
         let mut sum = [0.0; STATES];
         let mut table = vec![sum];
         let decay = later.decay * earlier.decay;
-        let peak = (later.order + earlier.order) as f64 / -decay.ln();
+        let peak = (later.order + earlier.order) as f64 / -float::ln(decay);
         let mut decayed = 1.0;
         for m in 0..longest {
             let terms = terms(later, earlier, 0, m as f64, decayed);

@@ -4,8 +4,9 @@
 //! probabilities over time. The outputs of such a decoder are its classes, in their order.
 
 use alloc::vec::Vec;
+use betz_base::float;
 #[cfg(not(feature = "std"))]
-use crate::float::Float as _;
+use betz_base::float::Float as _;
 use super::arithmetic::{Width, add_rows, cosines_of_rows, softmax_of_rows};
 use super::{
     Cosines, FORGOTTEN, Kind, HeadStep, check_finite, check_radius, clip, expect, refuse,
@@ -264,11 +265,11 @@ impl Kind for Classes {
     fn prepare(&self, step_seconds: f64) -> Result<PreparedClasses> {
         let latents = self.latents();
         let filter = self.tau_seconds.map(|tau| step_seconds / tau);
-        let forget = |log_decay: f64| (-FORGOTTEN.ln() / log_decay).ceil().min(1e15) as u64;
+        let forget = |log_decay: f64| (-float::ln(FORGOTTEN) / log_decay).ceil().min(1e15) as u64;
         let filtered_steps = filter.map_or(0, forget);
         let markov = self.markov.as_ref().map(|markov| PreparedMarkov {
             kappa: markov.kappa as f32,
-            log_priors: self.priors.iter().map(|p| p.ln() as f32).collect(),
+            log_priors: self.priors.iter().map(|p| float::ln(*p) as f32).collect(),
             transitions: markov.transitions.clone(),
             start: markov.start.clone(),
         });
@@ -277,7 +278,7 @@ impl Kind for Classes {
             width: Width::detect(),
             radius: self.cosines.radius,
             latents,
-            filter: filter.map(|steps| ((-steps).exp(), -(-steps).exp_m1())),
+            filter: filter.map(|steps| (float::exp(-steps), -float::exp_m1(-steps))),
             frequencies: self.cosines.frequencies.clone(),
             phases: self.cosines.phases.clone(),
             weights: self.weights.clone(),
@@ -296,7 +297,7 @@ impl Markov {
             column.fold(1.0, |least: f64, &share| least.min(share))
         };
         let mixing: f64 = (0..classes).map(least).sum();
-        (-FORGOTTEN.ln() / mixing.clamp(1e-8, 1.0)).ceil() as u64
+        (-float::ln(FORGOTTEN) / mixing.clamp(1e-8, 1.0)).ceil() as u64
     }
 }
 

@@ -17,7 +17,7 @@ use super::arithmetic::Width;
 use super::recurrent::{Weights, advance_gru, advance_lstm};
 use super::{Cell, Kind, HeadStep, RecurrentLayer, check_finite, expect, refuse};
 #[cfg(not(feature = "std"))]
-use crate::float::Float as _;
+use betz_base::float::Float as _;
 use alloc::vec::Vec;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;

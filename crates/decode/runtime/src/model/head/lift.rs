@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 #[cfg(not(feature = "std"))]
-use crate::float::Float as _;
+use betz_base::float::Float as _;
 use super::arithmetic::{Width, add_dots, cosines_of_rows};
 use super::readout::{FilteredReadout, PreparedReadout};
 use super::{Kind, HeadStep, check_finite, check_radius, clip, expect, refuse};

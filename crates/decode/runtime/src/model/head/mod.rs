@@ -20,10 +20,11 @@ pub use arithmetic::{sigmoid, tanh};
 pub use blend::Blend;
 pub use readout::FilteredReadout;
 
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use crate::psc::flush;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::float;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 use betz_base::hash::Fnv1a;
 use betz_base::wire::{Reader, Writer};
 
@@ -73,7 +74,7 @@ pub(crate) trait HeadStep: core::fmt::Debug + Clone {
     /// Takes `states` that count no steps on by `steps` of latents that do not change and lead to `end`. They near it as
     /// fast as the memory says: exact for the filter of a lift's readout, and no faster than other kinds forget.
     fn approach(&self, steps: u64, states: &mut [f64], end: &[f64]) {
-        let left = FORGOTTEN.powf(steps as f64 / self.memory_steps() as f64);
+        let left = float::powf(FORGOTTEN, steps as f64 / self.memory_steps() as f64);
         for (state, end) in states.iter_mut().zip(end).skip(self.counters()) {
             *state = flush(end + left * (*state - end));
         }

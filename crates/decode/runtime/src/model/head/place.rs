@@ -5,8 +5,9 @@
 //! costs nothing. Behind it, between two steps, the animal walks at random.
 
 use alloc::vec::Vec;
+use betz_base::float;
 #[cfg(not(feature = "std"))]
-use crate::float::Float as _;
+use betz_base::float::Float as _;
 use super::arithmetic::exponential;
 use super::{FORGOTTEN, Kind, HeadStep, check_finite, expect, refuse};
 use betz_base::wire::{Reader, Writer};
@@ -131,7 +132,7 @@ impl Kind for Place {
             places: places as usize,
             outputs: self.values.len() / self.cells.len().max(1),
             kept: vec![1.0; self.cells.len()],
-            memory_steps: (FORGOTTEN.ln() / (-self.jump).ln_1p()).ceil().max(1.0) as u64,
+            memory_steps: (float::ln(FORGOTTEN) / float::ln_1p(-self.jump)).ceil().max(1.0) as u64,
             place: self.clone(),
         };
         // A walk from a cell that would end outside all of them is not taken: what is left is 1.

@@ -1,12 +1,13 @@
 //! The last stage that the nonlinear heads share: a linear readout, and one with per filter behind it.
 
 use super::{FORGOTTEN, check_finite, expect, refuse};
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use crate::model::MAX_WEIGHT;
 use crate::psc::flush;
 use alloc::vec::Vec;
 use betz_base::error::Result;
+use betz_base::float;
+#[cfg(not(feature = "std"))]
+use betz_base::float::Float as _;
 use betz_base::hash::Fnv1a;
 use betz_base::wire::{Reader, Writer};
 
@@ -121,8 +122,8 @@ impl FilteredReadout {
             None => (0.0, 1.0, 0),
             Some(tau) => {
                 let steps = step_seconds / tau;
-                let memory = (-FORGOTTEN.ln() / steps).ceil() as u64;
-                ((-steps).exp(), -(-steps).exp_m1(), memory)
+                let memory = (-float::ln(FORGOTTEN) / steps).ceil() as u64;
+                (float::exp(-steps), -float::exp_m1(-steps), memory)
             }
         };
         let weights = (self.direct.chunks_exact(outputs))
