@@ -67,7 +67,8 @@ library() {
     local models=(crates/decode/runtime/tests/fixtures/*.betz)
     x86_64-w64-mingw32-gcc-posix -O1 -Iffi/include ffi/tests/c/bits.c "$built/debug/libbetz.dll.a" -o "$work/bits.exe"
     cp "$built/debug/betz.dll" "$work"
-    gcc -O1 -Iffi/include ffi/tests/c/bits.c -Ltarget/debug -lbetz "-Wl,-rpath,$root/target/debug" -o "$work/bits"
+    gcc -O1 -Iffi/include ffi/tests/c/bits.c -Ltarget/debug -lbetz "-Wl,-rpath,$work" -o "$work/bits"
+    ln -s "$root/target/debug/libbetz.so" "$work/libbetz.so.2"
     "$work/bits" "${models[@]}" >"$work/here"
     wine "$work/bits.exe" "${models[@]}" | tr -d '\r' >"$work/there"
     diff "$work/here" "$work/there"

@@ -8,8 +8,6 @@ use super::flush;
 use alloc::vec::Vec;
 use betz_base::error::{Error, Result};
 use betz_base::float;
-#[cfg(not(feature = "std"))]
-use betz_base::float::Float as _;
 
 /// A Butterworth low-pass applied to the responses, and so, being linear, to the outputs.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,8 +8,6 @@ use core::f64::consts::TAU;
 
 use crate::width::{Width, for_every_width};
 use betz_base::float;
-#[cfg(not(feature = "std"))]
-use betz_base::float::Float as _;
 
 /// Twiddle factors of transforms of one length.
 #[derive(Debug, Clone)]

@@ -30,8 +30,6 @@ use super::{
 use crate::model::Decoder;
 use betz_base::error::Result;
 use betz_base::float;
-#[cfg(not(feature = "std"))]
-use betz_base::float::Float as _;
 
 /// A running decoder: filter states, counters, latencies. Belongs to one thread at a time.
 ///
