@@ -88,7 +88,7 @@ impl Scatter {
         let weights = (0..classes).flat_map(|k| (0..n).map(move |i| (i, k)));
         let bias = (self.shares.iter().enumerate()).map(|(k, share)| {
             let products = (0..n).map(|i| self.means[(i, k)] * solved[(i, k)]);
-            float::ln(share) - products.sum::<f64>() / 2.0
+            float::ln(*share) - products.sum::<f64>() / 2.0
         });
         Some(Scores {
             bias: bias.collect(),

@@ -1,7 +1,6 @@
 //! Calibration of scores, on steps that were held out: a scale and, for two classes, an offset.
 
 use super::softmax_in_place;
-use betz_base::float;
 
 /// Bounds of the scale.
 const SCALE: (f64, f64) = (0.02, 5.0);
@@ -79,7 +78,7 @@ mod tests {
         let (mut scores, mut labels) = (Vec::new(), Vec::new());
         for i in 0..4000 {
             let difference = (i % 80) as f64 / 10.0 - 4.0;
-            let p = 1.0 / (1.0 + float::exp(-(difference - 0.5)));
+            let p = 1.0 / (1.0 + (-(difference - 0.5)).exp());
             // The share p of each score's steps has label 1.
             let label = usize::from(((i / 80) as f64 + 0.5) / 50.0 < p);
             scores.extend([-1.5 * difference, 1.5 * difference]);

@@ -177,7 +177,7 @@ fn softmax(scores: &mut [f32], n: usize) {
     let mut sums = vec![0.0_f32; n];
     for row in scores.chunks_exact_mut(n) {
         for ((s, largest), sum) in row.iter_mut().zip(&largest).zip(&mut sums) {
-            *s = float::exp(*s - largest);
+            *s = float::exp(f64::from(*s - largest)) as f32;
             *sum += *s;
         }
     }

@@ -8,6 +8,7 @@
 //! The partner moves in time with the run: of several, the one whose distance from the mean has the likest course.
 //! a and b are scaled so that the mixture is as long as the run.
 
+use betz_base::float;
 use std::ops::Range;
 
 use super::random::Random;
@@ -164,7 +165,8 @@ impl Mixer {
                     best = (likeness, partner);
                 }
             }
-            let (sin, cos) = (random.uniform() * std::f32::consts::FRAC_PI_2).sin_cos();
+            let angle = f64::from(random.uniform()) * std::f64::consts::FRAC_PI_2;
+            let (sin, cos) = (float::sin(angle) as f32, float::cos(angle) as f32);
             let (_, partner) = mixed.then_some(best)?;
             let cosine = dot(self.course(run), self.course(partner));
             let length = (1.0 + 2.0 * sin * cos * cosine).max(LEAST_SQUARE).sqrt();
