@@ -203,6 +203,9 @@ fn curves_are_resampled_to_the_models_step_and_samples_are_those_of_a_step() {
     sums("0.005", "a.sums");
     sums("0.01", "b.sums");
     fails(folder, "sums a.sums b.sums --out ab.sums", "0.005");
+    fs::write(folder.join("curve.csv"), "0,0\n0.05,1\n0.1,0\n").unwrap();
+    sums("0.005", "c.sums");
+    fails(folder, "sums a.sums c.sums --out ac.sums", "other samples");
 }
 
 #[test]

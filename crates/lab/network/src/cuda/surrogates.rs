@@ -245,7 +245,7 @@ mod tests {
         let placement = Placement::on(&device);
         for (nodes, samples, segments) in [
             (10, 301, vec![0..120, 130..301]),
-            (33, 1000, vec![0..1000]),
+            (33, 1000, vec![0..400, 400..1000]),
             (70, 257, vec![0..3, 3..5, 10..257]),
         ] {
             let case = cases::communities(nodes, samples, 4);
