@@ -1,10 +1,13 @@
 """Responses to a kernel of any shape, and Γ of them, by other programs: CuPy and PyTorch on a GPU, SciPy on the CPU.
 
     convolution --spikes FILE          # benches/programs/src/bin/convolution.rs writes spikes and kernel
-    python3 benches/compare/convolution.py FILE [CHANNELS] [STEPS] [gpu|cpu]
+    python3 benches/compare/convolution.py FILE [CHANNELS] [STEPS] [gpu|cpu] [PROGRAM]
 
-Prints medians, on a GPU by its own clock, and the error against f64 of three channels."""
+Prints medians, on a GPU by its own clock, and the error against f64 of three channels. With cpu and PROGRAM (the
+convolution program), Betz and SciPy take turns on one thread each: Betz on the spikes, and on a dense train."""
+import re
 import statistics
+import subprocess
 import sys
 import time
 
@@ -13,6 +16,7 @@ import numpy as np
 CHANNELS = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
 STEPS = int(sys.argv[3]) if len(sys.argv) > 3 else 400_000
 WHERE = sys.argv[4] if len(sys.argv) > 4 else "gpu"
+PROGRAM = sys.argv[5] if len(sys.argv) > 5 else None
 SOME = (0, 1, CHANNELS - 1)
 
 
@@ -43,20 +47,36 @@ def error(found):
     return np.linalg.norm(np.asarray(found, "f8") - wanted) / np.linalg.norm(wanted)
 
 
+def betz(channels, rate):
+    """Processor seconds of Betz on one thread."""
+    size = ["--channels", channels, "--steps", STEPS, "--samples", len(KERNEL), "--rate", rate]
+    told = subprocess.run(
+        [PROGRAM, "--cpu", "--repeats", "1", *map(str, size)], env={"RAYON_NUM_THREADS": "1"}, check=True, capture_output=True, text=True
+    )
+    return float(re.search(r"([0-9.]+) processor seconds", told.stdout)[1])
+
+
 def on_cpu():
     from scipy.signal import oaconvolve
 
     some = min(CHANNELS, 64)
     rows = counts(slice(0, some), "f8")
-    times = []
+    times, sparse, dense = [], [], []
     for _ in range(5):
         start = time.process_time()
         found = oaconvolve(rows, KERNEL[None], axes=1)[:, :STEPS]
         times.append(time.process_time() - start)
+        if PROGRAM:
+            sparse.append(betz(some, 20))
+            dense.append(betz(some, 2000))
     wanted = expected(0)
     off = np.linalg.norm(found[0] - wanted) / np.linalg.norm(wanted)
-    scaled = statistics.median(times) * CHANNELS / some
-    print(f"scipy.signal.oaconvolve, {some} channels scaled: {scaled:.3f} processor seconds, error {off:.1e}")
+    scaled = lambda seconds: statistics.median(seconds) * CHANNELS / some
+    peer = scaled(times)
+    print(f"scipy.signal.oaconvolve, {some} channels scaled: {peer:.3f} processor seconds, error {off:.1e}")
+    for name, seconds in (("spikes at 20 Hz", sparse), ("a dense train", dense)):
+        if seconds:
+            print(f"Betz, {name}: {scaled(seconds):.3f} processor seconds, {peer / scaled(seconds):.1f} times as fast")
 
 
 def on_gpu():

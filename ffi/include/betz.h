@@ -381,6 +381,31 @@ typedef uint32_t betz_bad_channels;
 #endif
 
 /**
+ * Method that solves the linear system. 32 bits.
+ */
+enum betz_solver
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+  : uint32_t
+#endif
+ {
+    /**
+     * Cholesky's factor and two triangular solves.
+     */
+    BETZ_SOLVER_CHOLESKY = 0,
+    /**
+     * The explicit inverse (Galbraith 2010, eq. 5.3): slower and less accurate, for comparison.
+     */
+    BETZ_SOLVER_INVERSE = 1
+};
+#ifndef __cplusplus
+#if (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+typedef enum betz_solver betz_solver;
+#else
+typedef uint32_t betz_solver;
+#endif
+#endif
+
+/**
  * Policy for spikes of channels that the model does not have. 32 bits.
  */
 enum betz_unknown_channels
@@ -692,6 +717,38 @@ typedef struct betz_segment {
 typedef uint32_t (*betz_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
 
 /**
+ * A filter of any shape as samples of its impulse response, one per step of the model. It acts from step `start` after a
+ * spike to step `start` + `n_samples` - 1.
+ */
+typedef struct betz_filter_sampled {
+    /**
+     * The samples: finite, at most 1,048,576, and one of them other than 0.
+     */
+    const double *samples;
+    /**
+     * Number of samples.
+     */
+    size_t n_samples;
+    /**
+     * Steps from a spike to the first sample, within 1,048,576. Below 0 the filter looks ahead: such models decode whole
+     * recordings with the command line, and sessions refuse them.
+     */
+    int64_t start;
+    /**
+     * Name in messages and in the model, UTF-8; NULL: "sampled0", "sampled1", ...
+     */
+    const char *name;
+    /**
+     * 0: scale the samples to a sum of 1, as recursive filters are. 1: keep them as they are.
+     */
+    uint32_t keep_gain;
+    /**
+     * Zero.
+     */
+    uint32_t reserved;
+} betz_filter_sampled;
+
+/**
  * Configuration of training. Fill it with `betz_train_config_default`, then set at least `step_seconds` and
  * `channels`. Everything is copied: nothing needs to outlive the call.
  */
@@ -710,7 +767,7 @@ typedef struct betz_train_config {
     double step_seconds;
     /**
      * The bank: filters applied to every channel. NULL (default): cross-validation chooses among the library's
-     * presets; this needs `folds`.
+     * presets, unless there are `sampled_filters`; this needs `folds`.
      */
     const struct betz_filter *filters;
     /**
@@ -835,6 +892,23 @@ typedef struct betz_train_config {
      * Zero.
      */
     uint32_t reserved;
+    /**
+     * Method that solves the linear system. Default: Cholesky.
+     */
+    betz_solver solver;
+    /**
+     * Zero.
+     */
+    uint32_t reserved_2;
+    /**
+     * Filters of samples, which follow `filters` in the bank. NULL (default): none. With these, `filters` may be NULL,
+     * and nothing is chosen among presets.
+     */
+    const struct betz_filter_sampled *sampled_filters;
+    /**
+     * Number of filters of samples; 0 for NULL. At most 256 together with `n_filters`.
+     */
+    size_t n_sampled_filters;
 } betz_train_config;
 
 /**
@@ -4033,6 +4107,7 @@ BETZ_API void betz_sorter_close(struct betz_sorter *sorter);
 BETZ_ASSERT_SIZE(betz_status, 4);
 BETZ_ASSERT_SIZE(betz_ridge, 4);
 BETZ_ASSERT_SIZE(betz_bad_channels, 4);
+BETZ_ASSERT_SIZE(betz_solver, 4);
 BETZ_ASSERT_SIZE(betz_unknown_channels, 4);
 BETZ_ASSERT_SIZE(betz_swap_state, 4);
 BETZ_ASSERT_SIZE(betz_late_spikes, 4);
@@ -4044,6 +4119,7 @@ BETZ_ASSERT_SIZE(betz_edge_sign, 4);
 BETZ_ASSERT_SIZE(betz_spike, 16);
 BETZ_ASSERT_SIZE(betz_sampled_spike, 16);
 BETZ_ASSERT_SIZE(betz_filter, 16);
+BETZ_ASSERT_SIZE(betz_filter_sampled, 40);
 BETZ_ASSERT_SIZE(betz_sorter_spike, 24);
 #endif
 #undef BETZ_ASSERT_SIZE

@@ -191,13 +191,14 @@ struct train_config : betz_train_config {
     }
 
     train_config(const train_config &other)
-        : betz_train_config(other), bank_(other.bank_), trials_(other.trials_) {
+        : betz_train_config(other), bank_(other.bank_), sampled_(other.sampled_), trials_(other.trials_) {
         point();
     }
 
     train_config &operator=(const train_config &other) {
         betz_train_config::operator=(other);
         bank_ = other.bank_;
+        sampled_ = other.sampled_;
         trials_ = other.trials_;
         point();
         return *this;
@@ -207,6 +208,14 @@ struct train_config : betz_train_config {
         bank_.assign(bank.begin(), bank.end());
         filters = bank_.data();
         n_filters = bank_.size();
+        return *this;
+    }
+
+    // The samples and names stay the caller's until training is done.
+    train_config &sampled_bank(span<const betz_filter_sampled> bank) {
+        sampled_.assign(bank.begin(), bank.end());
+        sampled_filters = sampled_.data();
+        n_sampled_filters = sampled_.size();
         return *this;
     }
 
@@ -221,10 +230,12 @@ private:
     // Points to this object's copies of the arrays; pointers that were set by hand stay.
     void point() noexcept {
         if (!bank_.empty()) filters = bank_.data();
+        if (!sampled_.empty()) sampled_filters = sampled_.data();
         if (!trials_.empty()) segments = trials_.data();
     }
 
     std::vector<betz_filter> bank_;
+    std::vector<betz_filter_sampled> sampled_;
     std::vector<betz_segment> trials_;
 };
 

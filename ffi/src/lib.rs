@@ -66,6 +66,9 @@ pub mod model;
 pub mod train;
 
 #[cfg(feature = "train")]
+pub mod train_filters;
+
+#[cfg(feature = "train")]
 mod train_kinds;
 
 #[cfg(feature = "train")]
@@ -171,6 +174,8 @@ pub use status::{betz_status, betz_status_string};
 pub use swap::*;
 #[cfg(feature = "train")]
 pub use train::*;
+#[cfg(feature = "train")]
+pub use train_filters::*;
 #[cfg(feature = "train")]
 pub use train_values::*;
 #[cfg(feature = "train")]

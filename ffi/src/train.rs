@@ -21,6 +21,7 @@ use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
 use crate::queue::betz_spike;
 use crate::status::betz_status;
+use crate::train_filters::{betz_filter_sampled, betz_solver, read_sampled, read_solver};
 use crate::train_kinds::{KindSettings, read_kinds};
 use crate::workers::{Process, Workers};
 
@@ -90,7 +91,7 @@ grows! {
         /// Length of one step (tick) in seconds. No default.
         pub step_seconds: f64,
         /// The bank: filters applied to every channel. NULL (default): cross-validation chooses among the library's
-        /// presets; this needs `folds`.
+        /// presets, unless there are `sampled_filters`; this needs `folds`.
         pub filters: *const betz_filter,
         /// Number of filters, at most 256; 0 for NULL.
         pub n_filters: usize,
@@ -164,6 +165,15 @@ grows! {
         pub variance: u32,
         /// Zero.
         pub reserved: u32,
+        /// Method that solves the linear system. Default: Cholesky.
+        pub solver: MaybeUninit<betz_solver>,
+        /// Zero.
+        pub reserved_2: u32,
+        /// Filters of samples, which follow `filters` in the bank. NULL (default): none. With these, `filters` may be NULL,
+        /// and nothing is chosen among presets.
+        pub sampled_filters: *const betz_filter_sampled,
+        /// Number of filters of samples; 0 for NULL. At most 256 together with `n_filters`.
+        pub n_sampled_filters: usize,
     }
 }
 
@@ -173,6 +183,7 @@ impl Config for betz_train_config {
             struct_size: size_of::<Self>() as u32,
             ridge_choice: MaybeUninit::new(betz_ridge::BETZ_RIDGE_CROSS_VALIDATED),
             bad_channels: MaybeUninit::new(betz_bad_channels::BETZ_BAD_CHANNELS_REFUSE),
+            solver: MaybeUninit::new(betz_solver::BETZ_SOLVER_CHOLESKY),
             low_pass_order: 2,
             folds: 5,
             progress: None,
@@ -286,6 +297,11 @@ fn check_sizes(config: &betz_train_config, steps: usize, outputs: usize) -> Resu
         ("config->channels", config.channels as usize, MAX_CHANNELS),
         ("outputs", outputs, MAX_OUTPUTS),
         ("config->n_filters", config.n_filters, MAX_FILTERS),
+        (
+            "config->n_filters and n_sampled_filters together",
+            config.n_filters.saturating_add(config.n_sampled_filters),
+            MAX_FILTERS,
+        ),
     ];
     for (name, got, most) in sizes {
         if got > most {
@@ -371,6 +387,7 @@ unsafe fn fit(
             seed: config.seed,
         };
         grow::zero(config.reserved, "config->reserved")?;
+        grow::zero(config.reserved_2, "config->reserved_2")?;
         let trained = kinds.run(training, settings, &data, &device, &progress)?;
         progress.ask("done", 1)?;
         Ok(trained.decoder)
@@ -452,7 +469,10 @@ unsafe fn read_training(config: &betz_train_config) -> Result<Training> {
             order: f.order,
         })
         .collect();
-    let choose_bank = filters.is_empty() && config.folds > 0;
+    // SAFETY: the caller's promise.
+    let sampled = unsafe { read_sampled(config)? };
+    let choose_bank = filters.is_empty() && sampled.is_empty() && config.folds > 0;
+    let solver = read_solver(config)?;
     let customary = TrainOptions::CUSTOMARY_RIDGE;
     let ridge = match enum_bits(&config.ridge_choice) {
         0 if config.ridge != 0.0 => Some(RidgeChoice::Noise(config.ridge)),
@@ -485,7 +505,7 @@ unsafe fn read_training(config: &betz_train_config) -> Result<Training> {
     Ok(Training {
         bank: match choose_bank {
             true => None,
-            false => Some(FilterBank::new(filters)?),
+            false => Some(FilterBank::with_sampled(filters, sampled)?),
         },
         low_pass: (config.low_pass_hz != 0.0).then_some(LowPass {
             order: config.low_pass_order,
@@ -493,6 +513,7 @@ unsafe fn read_training(config: &betz_train_config) -> Result<Training> {
         }),
         delay: Delay::Steps(config.delay_steps),
         ridge,
+        solver,
         mask,
         retain: (config.retain_bytes != 0).then_some(config.retain_bytes),
         folds: config.folds as usize,

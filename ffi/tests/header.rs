@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 30] = [
+const SOURCES: [&str; 31] = [
     "version",
     "status",
     "last_error",
@@ -18,6 +18,7 @@ const SOURCES: [&str; 30] = [
     "log",
     "set_log",
     "model",
+    "train_filters",
     "train",
     "train_values",
     "session_config",

@@ -11,7 +11,7 @@ True
 
 `Recording` holds what was recorded, `Decoder` and `ClassDecoder` are scikit-learn's estimators, `Model` what they have trained, `Session` a
 model at work tick by tick, `Live` a whole session with its source; `look` shows what a recording holds, `plot`
-draws, `show` opens the page; `mine`, `network`, `simulate`, `spiking` and `sort` are the library's other parts.
+draws, `show` opens the page; `multiply` multiplies matrices larger than memory; `mine`, `network`, `simulate`, `spiking` and `sort` are the library's other parts.
 """
 
 import os
@@ -46,6 +46,7 @@ from ._core import (
     join,
     look,
     mine,
+    multiply,
     network,
     presets,
     recalibrate,
@@ -92,6 +93,7 @@ __all__ = [
     "join",
     "look",
     "mine",
+    "multiply",
     "network",
     "plot",
     "presets",

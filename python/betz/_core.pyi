@@ -269,7 +269,9 @@ class Sums:
     def save(self, path: Path) -> None: ...
     def merged(self, other: Sums) -> Sums: ...
     def shares(self, other: Sums) -> bool: ...
-    def solve(self, *, ridge: float | None = None, noise: float | None = None) -> Model: ...
+    def solve(
+        self, *, ridge: float | None = None, noise: float | None = None, solver: str = "cholesky"
+    ) -> Model: ...
     def solve_classes(
         self, data: Dataset, names: Sequence[str], classes: ArrayLike, choices: Mapping[str, Any]
     ) -> tuple[Model, dict[str, Any]]: ...
@@ -467,6 +469,19 @@ def mine(
     max_size: int | None = None,
     progress: Progress | None = None,
 ) -> Mined: ...
+def multiply(
+    a: NDArray[Any],
+    b: NDArray[Any] | None = None,
+    *,
+    out: NDArray[Any] | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    device: str = "auto",
+    memory: int | None = None,
+    device_memory: int | None = None,
+    tf32: bool = False,
+    progress: Progress | None = None,
+) -> NDArray[Any]: ...
 @overload
 def network(
     signal: ArrayLike,

@@ -66,6 +66,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         parts, "auto" stands for `noise=0.1`.
     noise : float or None
         Instead of a ridge: neural noise as a part of the largest response; λ = σ²T.
+    solver : {"cholesky", "inverse"}
+        Method that solves the linear system; "inverse" is the explicit inverse of Galbraith 2010: slower and less
+        accurate, for comparison.
     delay_seconds : float
         Row t of the estimates estimates the behaviour this much earlier.
     low_pass : (hertz, order) or None
@@ -161,6 +164,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         device="cpu",
         seed=0,
         progress=None,
+        solver="cholesky",
     ):
         self.kind = kind
         self.step_seconds = step_seconds
@@ -183,6 +187,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.device = device
         self.seed = seed
         self.progress = progress
+        self.solver = solver
 
     def fit(self, X, y=None, trials=None, sample_weight=None, outputs=None, units=None):
         """Trains on X, (time, channels) with y, (time,) or (time, outputs); or on a `Recording` or `Dataset`, whose
@@ -329,12 +334,12 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _solve(self, sums):
         """The decoder of `sums`; a ridge that was cross-validated grows with the steps, as noise's does."""
         if self.ridge != "auto":
-            self.model_ = sums.solve(ridge=self.ridge)
+            self.model_ = sums.solve(ridge=self.ridge, solver=self.solver)
         elif self.noise is None and hasattr(self, "_scale"):
             ridge, steps = self._scale
-            self.model_ = sums.solve(ridge=ridge / steps * sums.steps)
+            self.model_ = sums.solve(ridge=ridge / steps * sums.steps, solver=self.solver)
         else:
-            self.model_ = sums.solve(noise=_CUSTOMARY_NOISE if self.noise is None else self.noise)
+            self.model_ = sums.solve(noise=_CUSTOMARY_NOISE if self.noise is None else self.noise, solver=self.solver)
         self.sums_ = sums
         return self
 
@@ -357,6 +362,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "bank": bank,
             "ridge": None if self.ridge == "auto" else self.ridge,
             "noise": self.noise,
+            "solver": self.solver,
             "delay_steps": round(delay),
             "low_pass": self.low_pass,
             "folds": self.folds,

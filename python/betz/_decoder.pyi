@@ -38,6 +38,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         device: str = "cpu",
         seed: int = 0,
         progress: Progress | None = None,
+        solver: str = "cholesky",
     ) -> None: ...
     def fit(
         self,

@@ -16,6 +16,7 @@ mod live;
 mod look;
 mod mine;
 mod model;
+mod multiply;
 mod network;
 mod options;
 mod parts;
@@ -61,6 +62,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<mine::Episode>()?;
     module.add_class::<mine::Mined>()?;
     module.add_function(wrap_pyfunction!(mine::mine, module)?)?;
+    module.add_function(wrap_pyfunction!(multiply::multiply, module)?)?;
     module.add_class::<network::Network>()?;
     module.add_function(wrap_pyfunction!(network::network, module)?)?;
     module.add_class::<parts::NetworkPart>()?;

@@ -4,8 +4,8 @@ use betz::device::{Device, DeviceSpec};
 use betz::model::{LowPass, WeightPrecision};
 use betz::psc::{Filter, FilterBank, SampledFilter};
 use betz::train::{
-    Delay, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, TrainOptions, Training,
-    filters,
+    Delay, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, Solver, TrainOptions,
+    Training, filters,
 };
 use betz::{Error, Result};
 use pyo3::exceptions::PyTypeError;
@@ -75,13 +75,14 @@ impl Bank {
 }
 
 /// Each option, and the values that it takes.
-const EXPECTED: [(&str, &str); 19] = [
+const EXPECTED: [(&str, &str); 20] = [
     (
         "bank",
         "\"auto\", a name from betz.presets(), or a list of (tau_seconds, order) with whole orders, (samples, first step) and texts such as \"boxcar:50ms\"",
     ),
     ("ridge", "\"auto\" or a number of at least 0"),
     ("noise", "a number of at least 0, or None"),
+    ("solver", "\"cholesky\" or \"inverse\""),
     ("delay_steps", "a whole number"),
     ("low_pass", "(hertz, order) with a whole order, or None"),
     ("folds", "a whole number of at least 0"),
@@ -113,6 +114,7 @@ pub(crate) struct Options {
     pub(crate) bank: Bank,
     pub(crate) ridge: Option<f64>,
     pub(crate) noise: Option<f64>,
+    solver: String,
     pub(crate) delay_steps: i64,
     low_pass: Option<(f64, u32)>,
     pub(crate) folds: usize,
@@ -165,6 +167,7 @@ impl Options {
             low_pass: self.low_pass(),
             delay: Delay::Steps(self.delay_steps),
             ridge: self.ridge_choice(),
+            solver: self.solver()?,
             folds: self.folds,
             kinds: self.kinds()?,
             keep_artefacts: self.keep_artefacts,
@@ -194,6 +197,11 @@ impl Options {
             (Some(ridge), _) => Some(RidgeChoice::Fixed(ridge)),
             (None, noise) => noise.map(RidgeChoice::RelativeNoise),
         }
+    }
+
+    /// The method that solves the linear system.
+    pub(crate) fn solver(&self) -> Result<Solver> {
+        solver(&self.solver)
     }
 
     pub(crate) fn device(&self) -> Result<Device> {
@@ -243,6 +251,17 @@ impl Options {
             seed: self.seed,
             ..kinds
         })
+    }
+}
+
+/// The solver of this name.
+pub(crate) fn solver(name: &str) -> Result<Solver> {
+    match name {
+        "cholesky" => Ok(Solver::Cholesky),
+        "inverse" => Ok(Solver::Inverse),
+        other => Err(Error::argument(format!(
+            "solver: expected cholesky or inverse, got '{other}'"
+        ))),
     }
 }
 

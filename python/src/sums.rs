@@ -133,17 +133,22 @@ impl Sums {
     }
 
     /// The linear decoder of these sums at `ridge`, or at that of `noise` in parts of the largest response (None: 0.1).
-    #[pyo3(signature = (*, ridge=None, noise=None))]
+    /// `solver`: "cholesky" or "inverse".
+    #[pyo3(signature = (*, ridge=None, noise=None, solver="cholesky"))]
     fn solve(
         &self,
         py: Python<'_>,
         ridge: Option<&Bound<'_, PyAny>>,
         noise: Option<&Bound<'_, PyAny>>,
+        solver: &str,
     ) -> PyResult<Model> {
         let ridge = ridge.map(|ridge| number("ridge", ridge)).transpose()?;
         let noise = noise.map_or(Ok(0.1), |noise| number("noise", noise))?;
         let ridge = ridge.map_or(RidgeChoice::RelativeNoise(noise), RidgeChoice::Fixed);
-        let options = rust::SolveOptions::with(ridge);
+        let options = rust::SolveOptions {
+            solver: crate::options::solver(solver).or_raise(py)?,
+            ..rust::SolveOptions::with(ridge)
+        };
         let (decoder, warning) = work::run(py, None, |_| {
             let decoder = self.inner.solve(&options)?;
             let warning = self.inner.masked_warning(&decoder);

@@ -100,7 +100,7 @@ fn of_values(
     let Some((_, bank, ridge, whole)) = best else {
         return Err(Error::argument("bank: expected at least one, got none"));
     };
-    let solution = solved(data, &bank, &whole.scaled(), ridge)?;
+    let solution = solved((data, &bank), &whole.scaled(), ridge, options.solver()?)?;
     decoder(data, bank, options, (ridge, &whole), solution, watch)
 }
 
@@ -302,16 +302,16 @@ fn ridge(
 }
 
 fn solved(
-    data: &Dataset,
-    bank: &FilterBank,
+    (data, bank): (&Dataset, &FilterBank),
     sums: &NormalEquations,
     ridge: f64,
+    solver: Solver,
 ) -> Result<Solution> {
     let names = FeatureNames {
         channels: &data.channel_names,
         bank,
     };
-    CentredEquations::new(sums)?.solve(ridge, Solver::Cholesky, MaskPolicy::Mask, names)
+    CentredEquations::new(sums)?.solve(ridge, solver, MaskPolicy::Mask, names)
 }
 
 /// The best mean R² of what is held out, and its ridge for the whole.
@@ -337,7 +337,7 @@ fn searched(
                 Some(relative) => relative * trained.mean_variance_sum(),
                 None => ridge(data, bank, options, &rest, whole.weight)?,
             };
-            let solution = solved(data, bank, &trained, ridge)?;
+            let solution = solved((data, bank), &trained, ridge, options.solver()?)?;
             let residuals = held.residual_squares(&solution.weights, &solution.intercept);
             for (left, residual) in left.iter_mut().zip(residuals) {
                 *left += residual * part.weight / held.steps as f64;

@@ -112,3 +112,67 @@ fn a_blend_and_its_members_are_scored_on_what_they_were_not_trained_on() {
         "{text}"
     );
 }
+
+#[test]
+fn rates_stand_beside_the_temporal_code_on_single_and_multi_unit_channels() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fixtures::population(folder);
+    let line = "compare train.npz --decoders linear --folds 3 --step 10ms --filter 0.02:1 --rates 30ms,100ms";
+    let told = json(folder, &format!("{line} --units 3"));
+    let rows = told["codes"].as_array().unwrap();
+    let row = |i: usize, name: &str| rows[i][name].clone();
+    let kinds: Vec<(u64, String, u64)> = (0..rows.len())
+        .map(|i| {
+            let code = row(i, "code").as_str().unwrap().to_owned();
+            (
+                row(i, "units").as_u64().unwrap(),
+                code,
+                row(i, "channels").as_u64().unwrap(),
+            )
+        })
+        .collect();
+    let of = |units, code: &str, channels| (units, code.to_owned(), channels);
+    let expected = [
+        of(1, "rate", 30),
+        of(1, "rate", 30),
+        of(1, "temporal", 30),
+        of(3, "rate", 10),
+        of(3, "rate", 10),
+        of(3, "temporal", 10),
+    ];
+    assert_eq!(kinds, expected);
+    assert_eq!(rows[1]["filters"][0]["name"], "boxcar:0.1s");
+    // A rate is a boxcar: `train` scores the same.
+    let train = "train train.npz --out rate.betz --decoder linear --folds 3 --step 10ms --filter boxcar:100ms";
+    let trained = json(folder, train);
+    let mean = (0..2)
+        .map(|o| trained["outputs"][o]["r2"].as_f64().unwrap() / 2.0)
+        .sum::<f64>();
+    assert!((rows[1]["r2"].as_f64().unwrap() - mean).abs() < 1e-12);
+    let multi = json(
+        folder,
+        &format!("{} --units 3", train.replace("rate.betz", "multi.betz")),
+    );
+    assert_eq!(rows[4]["outputs"], multi["outputs"]);
+    assert_eq!(rows[2]["outputs"], told["kinds"][0]["outputs"]);
+    let text = done(folder, line);
+    assert!(
+        text.contains("rate") && text.contains("30 single units"),
+        "{text}"
+    );
+    for (options, code, words) in [
+        ("--rates 30ms --units 1", 2, "expected 2 to 30"),
+        ("--rates 30ms --units 31", 2, "expected 2 to 30"),
+        ("--units 3", 2, "--rates"),
+        ("--rates 0ms", 2, "above 0"),
+        ("--rates 1e9s", 2, "--rates"),
+    ] {
+        refused(
+            folder,
+            &format!("compare train.npz --decoders linear --step 10ms --folds 2 {options}"),
+            code,
+            words,
+        );
+    }
+}

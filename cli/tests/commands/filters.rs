@@ -94,7 +94,19 @@ fn kinds_are_compared_and_weights_written_with_sampled_filters() {
         &format!("train train.npz --out a.betz --decoder linear {filters}"),
     );
     json(folder, "info a.betz --weights a.npz");
-    fails(folder, "export a.betz --onnx a.onnx", "boxcar:50ms");
+    json(folder, "export a.betz --onnx a.onnx");
+    let graph = fs::read(folder.join("a.onnx")).unwrap();
+    let has = |name: &[u8]| graph.windows(name.len()).any(|w| w == name);
+    assert!(has(b"history_out") && has(b"Conv"));
+    json(
+        folder,
+        "train train.npz --out ahead.betz --decoder linear --step 0.005 --folds 2 --filter gauss:20ms",
+    );
+    fails(
+        folder,
+        "export ahead.betz --onnx ahead.onnx",
+        "gauss:20ms@0.08s",
+    );
 }
 
 #[test]
@@ -130,18 +142,70 @@ fn bad_filters_are_refused_by_name() {
     fs::write(folder.join("zero.csv"), "0,0\n0.05,0\n").unwrap();
     fs::write(folder.join("nan.csv"), "0,0\n0.05,nan\n").unwrap();
     fs::write(folder.join("empty.csv"), "").unwrap();
+    fs::write(folder.join("back.csv"), "0,1\n0.02,1\n0.01,0\n").unwrap();
+    fs::write(folder.join("ms.csv"), "0,1\n50000,0\n").unwrap();
+    fs::write(folder.join("short.csv"), "0,1\n").unwrap();
+    // The message names the filter, the fault and the way out.
     for (filter, says) in [
-        ("wavelet:5ms", "halfgauss:TIME"),
-        ("boxcar:0ms", "above 0 s"),
-        ("boxcar:30s", "longest segment"),
-        ("file:zero.csv", "zeros"),
-        ("file:nan.csv", "finite"),
-        ("file:empty.csv", "two points"),
-        ("file:none.csv", "none.csv"),
+        ("wavelet:5ms", &["wavelet:5ms", "halfgauss:TIME"][..]),
+        ("boxcar:0ms", &["boxcar:0ms", "above 0 s"]),
+        (
+            "boxcar:30s",
+            &["boxcar:30s", "longest segment", "use a shorter filter"],
+        ),
+        ("file:zero.csv", &["zero.csv", "zeros", "other than 0"]),
+        ("file:nan.csv", &["nan.csv", "finite"]),
+        ("file:empty.csv", &["empty.csv", "two points"]),
+        ("file:short.csv", &["short.csv", "two points"]),
+        ("file:back.csv", &["back.csv", "ascend"]),
+        ("file:ms.csv", &["ms.csv", "are they in seconds?"]),
+        ("file:none.csv", &["none.csv"]),
     ] {
         let train = "train train.npz --out x.betz --step 0.005 --decoder linear";
-        fails(folder, &format!("{train} --filter {filter}"), says);
+        for words in says {
+            fails(folder, &format!("{train} --filter {filter}"), words);
+        }
     }
+    // Twice in a bank, and a filter that needs its gain.
+    let train = "train train.npz --out x.betz --step 0.005 --decoder linear --folds 2";
+    let twice = "--filter boxcar:50ms --filter boxcar:50ms";
+    fails(folder, &format!("{train} {twice}"), "boxcar:50ms");
+    fs::write(folder.join("sides.csv"), "0,0\n0.01,1\n0.03,-1\n0.04,0\n").unwrap();
+    fails(
+        folder,
+        &format!("{train} --filter file:sides.csv"),
+        "--keep-gain",
+    );
+    json(
+        folder,
+        &format!("{train} --filter file:sides.csv --keep-gain"),
+    );
+}
+
+#[test]
+fn curves_are_resampled_to_the_models_step_and_samples_are_those_of_a_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fixtures::population(folder);
+    // The same triangle on points that no step knows: its delay is that of the curve on every step.
+    fs::write(folder.join("curve.csv"), "0,0\n0.033,1\n0.1,0\n").unwrap();
+    for step in ["1ms", "4ms", "7ms"] {
+        let line = format!("filter show --filter file:curve.csv --step {step}");
+        let shown = json(folder, &line);
+        let delay = shown["filters"][0]["delay_seconds"].as_f64().unwrap();
+        assert!((delay - 0.133 / 3.0).abs() < 1e-3, "{step}: {shown}");
+    }
+    // A model's filters are on its step; sums on another step are refused.
+    let sums = |step: &str, out: &str| {
+        let text = format!("sums train.npz --step {step} --filter file:curve.csv --out {out}");
+        json(folder, &text);
+    };
+    sums("0.005", "a.sums");
+    sums("0.01", "b.sums");
+    fails(folder, "sums a.sums b.sums --out ab.sums", "0.005");
+    fs::write(folder.join("curve.csv"), "0,0\n0.05,1\n0.1,0\n").unwrap();
+    sums("0.005", "c.sums");
+    fails(folder, "sums a.sums c.sums --out ac.sums", "other samples");
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod network;
 #[cfg(target_os = "linux")]
 mod odd_files;
 mod outputs;
+mod phases;
 mod pictures;
 mod pipeline;
 mod program;

@@ -265,3 +265,56 @@ fn help_and_info_work_anywhere() {
     );
     assert_eq!(betz(folder, "").status.code(), Some(2));
 }
+
+/// The demo trains on a CUDA device; without one it gives the reason, and leaves nothing behind.
+#[test]
+fn the_demo_trains_on_a_device_or_says_why_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let line = "demo --neurons 12 --device cuda --json";
+    let output = betz(folder, line);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        for decoder in told["decoders"].as_array().unwrap() {
+            let device = decoder["device"].as_str().unwrap();
+            assert!(device.starts_with("cuda"), "{device}");
+        }
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("cuda"), "{errors}");
+    assert!(!folder.join("betz-demo.svg").exists());
+    refused(folder, "demo --device gpu", 2, "gpu");
+}
+
+/// A delay is searched for as far as it is asked for, and found where the spikes put it.
+#[test]
+fn delays_are_searched_for_over_long_lags() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fixtures::population(folder);
+    let train = "train train.npz --step 0.005 --decoder linear --folds 0 --ridge 1";
+    let delay = |search: &str, filter: &str| {
+        let number = search.len() + filter.len();
+        let line = format!("{train} --out {number}.betz --filter {filter} --delay {search}");
+        json(folder, &line)["delay_seconds"].as_f64().unwrap()
+    };
+    let own = delay("auto", "0.02:1");
+    assert!(own.abs() < 0.1, "{own}");
+    assert!((delay("auto:2s", "0.02:1") - own).abs() < 1e-9);
+    // A filter that begins 1.5 s late is beyond half a second.
+    let late = delay("auto:2s", "boxcar:40ms@1500ms");
+    assert!((late - 1.5).abs() < 0.1, "{late}");
+    assert!(delay("auto", "boxcar:40ms@1500ms").abs() <= 0.5);
+    let train = "train train.npz --out x.betz --step 0.005 --filter 0.02:1 --decoder linear";
+    for wrong in ["auto:", "auto:0s", "auto:-1s", "automatic", "auto:x"] {
+        refused(folder, &format!("{train} --delay {wrong}"), 2, "auto:TIME");
+    }
+    refused(
+        folder,
+        &format!("{train} --memory 1GiB --delay auto:1s"),
+        2,
+        "--delay auto",
+    );
+}

@@ -189,7 +189,121 @@ static void unknown_kinds_are_refused(void) {
     config.reserved = 1;
     CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
                  betz_train_counts(&config, counts, behavior, 1, OUTPUTS, &model));
+    config.reserved = 0;
+    config.reserved_2 = 1;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, behavior, 1, OUTPUTS, &model));
+    config.reserved_2 = 0;
+    memset(&config.solver, 0xff, sizeof config.solver);
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, behavior, 1, OUTPUTS, &model));
     CHECK(model == NULL);
+}
+
+// Decodes `counts` with `model` to the first output.
+static void decode(const betz_model *model, const uint16_t *counts, float *estimates) {
+    betz_session *session = open_session(model);
+    float out[OUTPUTS];
+    for (size_t t = 0; t < STEPS; t++) {
+        OK(betz_session_step_counts(session, counts + t * CHANNELS, CHANNELS, out, OUTPUTS));
+        estimates[t] = out[0];
+    }
+    betz_session_close(session);
+}
+
+// True if the thread's latest message has this word.
+static int message_names(const char *word) {
+    char message[512];
+    betz_last_error(message, sizeof message);
+    return strstr(message, word) != NULL;
+}
+
+static double largest_difference(const float *a, const float *b) {
+    double largest = 0;
+    for (size_t t = 0; t < STEPS; t++) largest = fmax(largest, fabs((double)a[t] - b[t]));
+    return largest;
+}
+
+// The inverse gives the weights of Cholesky's factor, and a filter of samples the response of the recursion with these
+// samples. Samples that cannot be a filter are refused.
+static void solvers_and_filters_of_samples(void) {
+    enum { LENGTH = 120 };
+    betz_train_config config = configuration("linear");
+    config.folds = 0;
+    uint16_t *counts = random_counts(STEPS, CHANNELS, 1);
+    float *behavior = follow(counts, STEPS, CHANNELS, OUTPUTS);
+    static float expected[STEPS], got[STEPS];
+    betz_model *model = NULL;
+    OK(betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    decode(model, counts, expected);
+    betz_model_free(model);
+    config.solver = BETZ_SOLVER_INVERSE;
+    OK(betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    decode(model, counts, got);
+    betz_model_free(model);
+    CHECK(largest_difference(expected, got) < 1e-4);
+    config.solver = BETZ_SOLVER_CHOLESKY;
+
+    double samples[LENGTH];
+    for (int i = 0; i < LENGTH; i++) samples[i] = 7.0 * exp(-i * 0.02 / 0.1);
+    betz_filter_sampled filter = {samples, LENGTH, 0, NULL, 0, 0};
+    config.filters = NULL;
+    config.n_filters = 0;
+    config.sampled_filters = &filter;
+    config.n_sampled_filters = 1;
+    OK(betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    decode(model, counts, got);
+    betz_model_free(model);
+    CHECK(largest_difference(expected, got) < 1e-3);
+
+    // A filter that looks ahead is trained, and no session runs it.
+    filter.start = -2;
+    filter.name = "early";
+    OK(betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    betz_session_config settings;
+    betz_session *session = NULL;
+    OK(betz_session_config_default(&settings, sizeof settings));
+    CHECK(betz_session_open(model, &settings, &session) != BETZ_OK && session == NULL);
+    CHECK(message_names("early"));
+    betz_model_free(model);
+    model = NULL;
+    filter.start = 0;
+
+    const double bad[] = {NAN, INFINITY};
+    for (int i = 0; i < 2; i++) {
+        samples[3] = bad[i];
+        CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                     betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+        CHECK(message_names("early"));
+    }
+    for (int i = 0; i < LENGTH; i++) samples[i] = 0;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    // Samples of both signs that cancel have no sum to scale to 1, but a gain that can be kept.
+    samples[0] = 1;
+    samples[1] = -1;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    filter.keep_gain = 1;
+    OK(betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    betz_model_free(model);
+    model = NULL;
+    filter.keep_gain = 2;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    filter.keep_gain = 0;
+    filter.n_samples = 0;
+    CHECK(betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model) != BETZ_OK);
+    filter.n_samples = LENGTH;
+    filter.samples = NULL;
+    CHECK_STATUS(BETZ_ERROR_NULL,
+                 betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    config.n_sampled_filters = 257;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    CHECK(model == NULL);
+    free(counts);
+    free(behavior);
 }
 
 // Counts less their mean have the same dynamics, and negative values.
@@ -239,6 +353,7 @@ int main(void) {
     classes_are_trained_on_a_column_of_labels("classes");
     classes_are_trained_on_a_column_of_labels("lda");
     unknown_kinds_are_refused();
+    solvers_and_filters_of_samples();
     features_of_any_sign_are_trained_on();
     puts("kinds: ok");
     return 0;

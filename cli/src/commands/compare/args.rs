@@ -50,6 +50,13 @@ pub(crate) struct Compare {
     pub(crate) bank: String,
     #[command(flatten)]
     pub(crate) filter: FilterOptions,
+    /// Also decode by rates, the rate-based baseline: spikes counted in windows of these lengths before each
+    /// step, such as 50ms,100ms. A linear decoder of --bank or --filter stands beside them
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive_seconds)]
+    pub(crate) rates: Vec<f64>,
+    /// With --rates: also combine this number of random units into each multi-unit channel
+    #[arg(long, value_name = "K", requires = "rates")]
+    pub(crate) units: Option<usize>,
     /// Delay of the outputs behind the behaviour, rounded to whole steps (negative: ahead)
     #[arg(
         long,
@@ -65,7 +72,7 @@ pub(crate) struct Compare {
     /// Draw the scores of all kinds, and the score against the cost of a step
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
-    /// Seed of random projections, of the search for experts and of networks
+    /// Seed of random projections, of multi-unit groups, of the search for experts and of networks
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }

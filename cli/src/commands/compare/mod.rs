@@ -1,6 +1,7 @@
 //! `betz compare`: every kind of decoder on the same folds.
 
 pub(crate) mod args;
+mod codes;
 mod picture;
 mod print;
 mod progress;
@@ -26,6 +27,7 @@ use crate::replay::replay;
 use crate::report::{self, Bar};
 use crate::step;
 use args::Compare;
+use codes::CodeRow;
 use progress::Share;
 
 /// Most steps that are replayed to time one.
@@ -47,6 +49,9 @@ pub(super) struct ComparisonReport {
     /// The blend and its members, scored on what comes after their training; absent where none was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     blend: Option<BlendReport>,
+    /// Linear decoders of rates in windows and of the temporal code; absent without `--rates`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    codes: Vec<CodeRow>,
     /// Kinds that could not be trained on this recording.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<FailedKind>,
@@ -124,9 +129,14 @@ pub(crate) fn run(args: &Compare) -> Result<()> {
     let kinds = kinds(args)?;
     let device = device::open(&args.common.device)?;
     let recording = data::read_recording(&args.recording, &args.part.behavior)?;
+    let several = codes::multi_unit(args, &recording)?;
     let dataset = dataset(args, recording)?;
+    codes::check(args, dataset.step_seconds)?;
+    let several =
+        several.map(|recording| data::dataset(recording, dataset.step_seconds, &args.part));
+    let several = several.transpose()?;
     report::stop_on_interrupt();
-    let found = compare(args, &kinds, &dataset, &device)?;
+    let found = compare(args, &kinds, (&dataset, several.as_ref()), &device)?;
     if let Some(path) = &args.picture {
         picture::draw(&found, path)?;
     }
@@ -199,13 +209,14 @@ fn linear_training(args: &Compare, step_seconds: f64) -> Result<Training> {
 fn compare(
     args: &Compare,
     kinds: &[Kind],
-    dataset: &Dataset,
+    (dataset, several): (&Dataset, Option<&Dataset>),
     device: &Device,
 ) -> Result<ComparisonReport> {
     let bar = Bar::new();
     let training = linear_training(args, dataset.step_seconds)?;
     let at = |e: Error| e.at(args.recording.display());
-    let share = |k: usize, kind: Kind| Share::new(&bar, kind.name(), k, kinds.len());
+    let trainings = kinds.len() + codes::trainings(args);
+    let share = |k: usize, kind: Kind| Share::new(&bar, kind.name(), k, trainings);
     let started = Instant::now();
     let linear = training
         .run(dataset, device, &share(0, Kind::Linear))
@@ -267,6 +278,8 @@ fn compare(
     if rows.is_empty() {
         rows.push(linear_row(&linear, linear_seconds, dataset)?);
     }
+    let code_share = |k: usize, code: &str| Share::new(&bar, code, kinds.len() + k, trainings);
+    let codes = codes::rows(args, (dataset, several), device, code_share).map_err(at)?;
     drop(bar);
     Ok(ComparisonReport {
         recording: args.recording.display().to_string(),
@@ -280,6 +293,7 @@ fn compare(
         best: best(&rows, blend.as_ref()),
         kinds: rows,
         blend,
+        codes,
         failed,
         device: linear.ran.device.clone(),
         total_seconds: report::total_seconds(),

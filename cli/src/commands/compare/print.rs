@@ -3,7 +3,7 @@
 use betz::Result;
 use betz::train::Kind;
 
-use super::{BlendReport, ComparisonReport, WindowScore};
+use super::{BlendReport, ComparisonReport, WindowScore, codes};
 use crate::bank;
 use crate::report::{self, Outcome, Table, count};
 
@@ -108,6 +108,7 @@ impl Outcome for ComparisonReport {
         if let Some(blend) = &self.blend {
             blend_table(blend, self.step_seconds)?;
         }
+        codes::print(&self.codes, self.folds)?;
         for failed in &self.failed {
             report::line(&format!(
                 "{}: not trained: {}",

@@ -14,6 +14,7 @@ mod picture;
 use std::time::Instant;
 
 use betz::Result;
+use betz::device::Device;
 use betz::model::OutputScore;
 use betz::psc::{Filter, FilterBank, LowPass};
 use betz::recording::Recording;
@@ -21,7 +22,7 @@ use betz::recording::multiunit::random_groups;
 use betz::simulate::population::{self, PopulationConfig};
 use betz::stream::{Session, SessionConfig, Stats};
 use betz::train::score::score_estimates;
-use betz::train::{Search, TrainOptions, estimate_delay, train_validated};
+use betz::train::{Search, TrainOptions, estimate_delay, train_validated_on};
 use serde::Serialize;
 
 use self::picture::Movement;
@@ -67,6 +68,8 @@ struct DecoderOutcome {
     delay_seconds: f64,
     latency_us: LatencyUs,
     train_seconds: f64,
+    /// The device of training; a session runs on the CPU.
+    device: String,
     stream_seconds: f64,
 }
 
@@ -79,12 +82,11 @@ struct Demonstration {
     draw_seconds: f64,
     total_seconds: f64,
     picture: String,
-    device: String,
 }
 
 pub(crate) fn run(args: &Demo) -> Result<()> {
     Files::new(&args.common).writes("--picture", &args.picture, Kind::Picture)?;
-    let device = device::cpu_for("demo", &args.common.device)?;
+    let device = device::open(&args.common.device)?;
     let bar = Bar::new();
     let config = PopulationConfig {
         neurons: args.neurons,
@@ -92,13 +94,9 @@ pub(crate) fn run(args: &Demo) -> Result<()> {
     };
     let (made, simulate_seconds) = timed(|| population::simulate(&config, args.seed))?;
     let groups = random_groups(args.neurons, UNITS, args.seed);
-    let (single, single_xy) = decode("single units", &made.train, &made.test, &bar)?;
-    let (multi, multi_xy) = decode(
-        "multi-unit channels",
-        &made.train.combine(&groups)?,
-        &made.test.combine(&groups)?,
-        &bar,
-    )?;
+    let (single, single_xy) = decode("single units", (&made.train, &made.test), &device, &bar)?;
+    let channels = (&made.train.combine(&groups)?, &made.test.combine(&groups)?);
+    let (multi, multi_xy) = decode("multi-unit channels", channels, &device, &bar)?;
     let truth = made.test.align(config.step_seconds)?.behavior;
     let label = |o: &DecoderOutcome| format!("{} {}, NRMSE {:.3}", o.channels, o.name, o.nrmse_std);
     let (single_seen, multi_seen) = (
@@ -131,7 +129,6 @@ pub(crate) fn run(args: &Demo) -> Result<()> {
         draw_seconds,
         total_seconds: bar.seconds(),
         picture: args.picture.display().to_string(),
-        device,
     };
     drop(bar);
     report::tell(&shown, args.common.json)
@@ -147,11 +144,11 @@ fn steps(seconds: f64, step_seconds: f64) -> usize {
     (seconds / step_seconds).round().max(0.0) as usize
 }
 
-/// Trains on `training`, streams `test`, scores.
+/// Trains on `training` on `device`, streams `test` through a session, scores.
 fn decode(
     name: &'static str,
-    training: &Recording,
-    test: &Recording,
+    (training, test): (&Recording, &Recording),
+    device: &Device,
     bar: &Bar,
 ) -> Result<(DecoderOutcome, Vec<f32>)> {
     let bank = FilterBank::new(vec![Filter {
@@ -159,7 +156,7 @@ fn decode(
         order: ORDER,
     }])?;
     let step = training.tick_seconds;
-    let (model, train_seconds) = timed(|| {
+    let (trained, train_seconds) = timed(|| {
         let dataset = training.align(step)?;
         let most = (LONGEST_DELAY_SECONDS / step) as usize;
         let delay = estimate_delay(&dataset, &bank, Some(LOW_PASS), most, bar)?;
@@ -168,8 +165,10 @@ fn decode(
             delay_steps: delay.delay_steps,
             ..TrainOptions::new(bank.clone())
         };
-        train_validated(&dataset, &options, &Search::ridge(), bar)
+        train_validated_on(device, &dataset, &options, &Search::ridge(), bar)
     })?;
+    device::note_fallback(&trained.ran, "training");
+    let model = trained.decoder;
     let dataset = test.align(step)?;
     let mut session = Session::open(&model, SessionConfig::default())?;
     let (decoded, stream_seconds) = timed(|| replay(&mut session, &dataset, bar))?;
@@ -183,6 +182,7 @@ fn decode(
         delay_seconds: model.delay_steps() as f64 * step,
         latency_us: LatencyUs::of(&stats),
         train_seconds,
+        device: trained.ran.device,
         stream_seconds,
     };
     Ok((outcome, decoded))

@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use betz::device::Device;
 use betz::network::file::{Chance, NetworkFile, Part, Source};
-use betz::network::surrogate::{Correction, Significance, Surrogate, significant_threshold};
+use betz::network::surrogate::{
+    Correction, Significance, Surrogate, significant_threshold, significant_threshold_on,
+};
 use betz::network::{
     Estimate, Measure, Network, NetworkSpec, Plan, Run, Signal, Threshold, Window,
 };
@@ -70,7 +72,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     let mut searched = None;
     if let Some(chance) = &chance {
         let started = Instant::now();
-        let found = significant_threshold(&spec, &signal, chance, &drawing)?;
+        let found = significant_threshold_on(&device, &spec, &signal, chance, &drawing)?;
         searched = Some(started.elapsed().as_secs_f64());
         plan = with_found(plan, &spec, found.threshold)?;
     }

@@ -72,10 +72,11 @@ pub struct Train {
     #[arg(long, value_enum, default_value_t = SolverName::Cholesky)]
     pub(crate) solver: SolverName,
     /// Delay of the output behind the behaviour, in seconds, rounded to whole steps (negative:
-    /// ahead), or auto: estimated by cross-correlation
+    /// ahead), or auto: estimated by cross-correlation over lags of up to 0.5 s in both directions, or of
+    /// TIME with auto:TIME
     #[arg(
         long,
-        value_name = "SECONDS|auto",
+        value_name = "SECONDS|auto[:TIME]",
         default_value = "0",
         allow_hyphen_values = true
     )]
@@ -85,7 +86,7 @@ pub struct Train {
     #[arg(long, value_name = "HZ[:ORDER]")]
     pub(crate) low_pass: Option<String>,
     /// Decoder kind. auto blends several. linear is one matrix, trained at once [default: auto; linear
-    /// with --gate, --memory, --retain or --folds 0; classes with --labels]
+    /// with --gate, --memory, --phases, --retain or --folds 0; classes with --labels]
     #[arg(
         long,
         value_enum,
@@ -95,6 +96,7 @@ pub struct Train {
             ("gate", ArgPredicate::IsPresent, "linear"),
             ("labels", ArgPredicate::IsPresent, "classes"),
             ("memory", ArgPredicate::IsPresent, "linear"),
+            ("phases", ArgPredicate::Equals("true".into()), "linear"),
             ("retain", ArgPredicate::IsPresent, "linear"),
             ("folds", ArgPredicate::Equals("0".into()), "linear"),
         ])
@@ -183,6 +185,10 @@ pub struct Train {
     /// Lift and experts only
     #[arg(long)]
     pub(crate) variance: bool,
+    /// Print how long each part takes: reading, filtering, Γ, Υ, factor or inverse, φ, choosing the ridge and
+    /// scoring. On a GPU, times are those of the first device's clock. Linear decoders only
+    #[arg(long, conflicts_with_all = ["memory", "labels"])]
+    pub(crate) phases: bool,
     /// Seed of random multi-unit groups, of a lift's projections, of the search for experts and of networks
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

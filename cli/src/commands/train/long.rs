@@ -48,6 +48,7 @@ pub(crate) fn run(team: &dyn Team, args: &Train, device: &Device, memory: u64) -
         device: trained.ran.device,
         seconds,
         gram_error: None,
+        phases: None,
     };
     print::print(args, &model, facts)
 }
@@ -57,7 +58,7 @@ fn prepare(args: &Train, memory: u64) -> Result<(File, AlignReport, Training)> {
     chunks::refuse(
         &[
             ("--decoder", args.decoder != DecoderKind::Linear),
-            ("--delay auto", args.delay == "auto"),
+            ("--delay auto", args.delay.starts_with("auto")),
             ("--variance", args.variance),
         ],
         "with --memory, which trains only linear decoders, at a given delay",

@@ -4,7 +4,10 @@ pub(crate) mod args;
 mod classes;
 pub(crate) mod long;
 mod options;
+mod phases;
 pub(crate) mod print;
+
+use std::time::Instant;
 
 use betz::model::LogVariance;
 use betz::team::Alone;
@@ -21,6 +24,7 @@ use crate::report::{self, Bar};
 use crate::step;
 use args::{DecoderKind, Train};
 use options::{multi_unit, training};
+use phases::PartClock;
 use print::GramError;
 
 pub(crate) fn run(args: &Train) -> Result<()> {
@@ -29,16 +33,24 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         .may_read("--groups", args.groups.as_deref())
         .writes("--out", &args.out, Kind::Model)?;
     classes::check(args)?;
+    if args.phases && args.decoder != DecoderKind::Linear {
+        return Err(Error::argument(format!(
+            "--phases: expected --decoder linear, whose parts are timed, got {}",
+            options::name(args.decoder)
+        )));
+    }
     report::stop_on_interrupt();
     let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
     if let Some(memory) = args.memory {
         return long::run(&Alone, args, &device, memory);
     }
+    let begun = Instant::now();
     let recording = multi_unit(
         data::read_recording(&args.recording, &args.part.behavior)?,
         args,
     )
     .map_err(|e| e.at(args.recording.display()))?;
+    let read_seconds = begun.elapsed().as_secs_f64();
     let step = match (args.step, args.decoder) {
         (Some(step), _) => step,
         (None, DecoderKind::Place) => default_step(&recording),
@@ -52,14 +64,19 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     let meta = recording.meta.clone();
     let finish = |decoder| front_end::attach(meta.as_deref(), input_form::marked(decoder, form)?);
     let at = |e: Error| e.at(args.recording.display());
+    let begun = Instant::now();
     let (dataset, aligned) = data::aligned_dataset(recording, step, &args.part).map_err(at)?;
+    let read_seconds = read_seconds + begun.elapsed().as_secs_f64();
     let training = training(args, dataset.step_seconds)?;
     if let Some(text) = &args.labels {
         let with = (&training, &device);
         return classes::run(args, text, (&dataset, aligned), with, finish).map_err(at);
     }
     let bar = Bar::new();
-    let trained = training.run(&dataset, &device, &bar).map_err(at)?;
+    let clock = PartClock::new(&bar, args.phases);
+    let begun = Instant::now();
+    let trained = training.run(&dataset, &device, &clock).map_err(at)?;
+    let phases = clock.phases(read_seconds, begun.elapsed().as_secs_f64());
     say_what_has_no_effect(args, &trained);
     device::note_fallback(&trained.ran, "training");
     say_what_is_masked(trained.silent_channels, dataset.channels());
@@ -92,6 +109,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         device: trained.ran.device,
         seconds,
         gram_error,
+        phases,
     };
     print::print(args, &model, facts)?;
     match stopped {

@@ -11,10 +11,34 @@ use betz::{Error, Result};
 
 use super::args::{DecoderKind, Gram, SolverName, Train};
 use crate::bank::{delay_steps, low_pass, refuse_ahead};
+use crate::parse::positive_seconds;
 use clap::ValueEnum;
 
-/// Longest delay that `--delay auto` tries, in both directions.
+/// Longest delay that `--delay auto` tries, in both directions, unless it names another.
 const LONGEST_DELAY_SECONDS: f64 = 0.5;
+
+/// Longest delay in seconds that `auto` or `auto:TIME` tries; `None` for a delay that is given.
+pub(super) fn longest_delay(text: &str) -> Result<Option<f64>> {
+    let Some(rest) = text.strip_prefix("auto") else {
+        return Ok(None);
+    };
+    let time = match rest.strip_prefix(':') {
+        None if rest.is_empty() => return Ok(Some(LONGEST_DELAY_SECONDS)),
+        None => Err(String::new()),
+        Some(time) => positive_seconds(time),
+    };
+    time.map(Some).map_err(|_| {
+        Error::argument(format!(
+            "--delay: expected auto, or auto:TIME with a time above 0 s such as auto:5s, got '{text}'"
+        ))
+    })
+}
+
+/// The name of `kind` on the command line.
+pub(super) fn name(kind: DecoderKind) -> String {
+    kind.to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
+}
 
 /// The kinds that `--decoder` asks for.
 fn kinds(args: &Train) -> Result<KindOptions> {
@@ -42,10 +66,6 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         ("--weights", weights, &[Recurrent, Auto, Best]),
         ("--budget", budget, &[Auto]),
     ];
-    let name = |kind: DecoderKind| {
-        kind.to_possible_value()
-            .map_or_else(String::new, |v| v.get_name().to_owned())
-    };
     for (option, given, kinds) in sizes {
         // Classes may stand behind another decoder, as its gate.
         let of_classes = args.labels.is_some() && kinds.contains(&Classes);
@@ -179,11 +199,9 @@ pub(super) fn training(args: &Train, step_seconds: f64) -> Result<Training> {
     Ok(Training {
         bank,
         low_pass: args.low_pass.as_deref().map(low_pass).transpose()?,
-        delay: match args.delay.as_str() {
-            "auto" => Delay::Estimated {
-                within_seconds: LONGEST_DELAY_SECONDS,
-            },
-            text => Delay::Steps(delay_steps(text, step_seconds)?),
+        delay: match longest_delay(&args.delay)? {
+            Some(within_seconds) => Delay::Estimated { within_seconds },
+            None => Delay::Steps(delay_steps(&args.delay, step_seconds)?),
         },
         ridge: match (args.ridge, args.noise) {
             (Some(ridge), _) => Some(RidgeChoice::Fixed(ridge)),

@@ -7,6 +7,7 @@ use betz::{Result, input_form};
 use serde::Serialize;
 
 use super::args::Train;
+use super::phases::PhaseSeconds;
 use crate::bank::{self, FilterShape};
 use crate::report::{self, Outcome};
 
@@ -49,6 +50,8 @@ struct TrainingReport {
     /// Of a lower precision against full precision, on a sample of Γ, relative to √(Γ_ii Γ_jj).
     #[serde(skip_serializing_if = "Option::is_none")]
     gram_error: Option<GramError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phases: Option<PhaseSeconds>,
     #[serde(skip)]
     model_outputs: usize,
     #[serde(skip)]
@@ -163,6 +166,7 @@ pub(super) struct Facts {
     pub(super) device: String,
     pub(super) seconds: f64,
     pub(super) gram_error: Option<GramError>,
+    pub(super) phases: Option<PhaseSeconds>,
 }
 
 pub(super) fn print(args: &Train, model: &Decoder, facts: Facts) -> Result<()> {
@@ -195,6 +199,7 @@ pub(super) fn print(args: &Train, model: &Decoder, facts: Facts) -> Result<()> {
         total_seconds: report::total_seconds(),
         device: facts.device,
         gram_error: facts.gram_error,
+        phases: facts.phases,
         model_outputs: model.outputs().len(),
         of_signal: input_form::is_of_signal(model),
     };
@@ -239,6 +244,9 @@ impl Outcome for TrainingReport {
                 "Γ in {}: on a sample off by {:.1e} at most, {:.1e} root mean square, of √(Γ_ii Γ_jj)",
                 error.precision, error.largest, error.rms
             ))?;
+        }
+        if let Some(phases) = &self.phases {
+            phases.print()?;
         }
         if self.masked_channels > 0 {
             report::line(&format!(

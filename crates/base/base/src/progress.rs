@@ -3,6 +3,7 @@
 use std::prelude::rust_2024::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -44,17 +45,70 @@ pub trait Progress: Sync {
     fn cancelled(&self) -> bool {
         false
     }
+
+    /// True if the caller wants to know how long each part of the work takes. Work on a device then records when parts begin.
+    fn wants_seconds(&self) -> bool {
+        false
+    }
+
+    /// `part` of the work took `seconds`. Parts do not overlap; one may come several times. Called only if
+    /// [`wants_seconds`](Self::wants_seconds) is true.
+    fn took(&self, part: &'static str, seconds: f64) {
+        let _ = (part, seconds);
+    }
 }
 
 impl Progress for () {}
 
-/// Passes on a request to stop; how far a part of larger work is stays here.
+/// Passes on a request to stop, and the seconds of parts; how far a part of larger work is stays here.
 pub struct Quiet<'a>(pub &'a dyn Progress);
 
 impl Progress for Quiet<'_> {
     fn cancelled(&self) -> bool {
         self.0.cancelled()
     }
+
+    fn wants_seconds(&self) -> bool {
+        self.0.wants_seconds()
+    }
+
+    fn took(&self, part: &'static str, seconds: f64) {
+        self.0.took(part, seconds);
+    }
+}
+
+/// Does `work`, a part of larger work, and tells `progress` how long it took, if it wants to know.
+///
+/// ```
+/// use betz_base::{Progress, progress};
+/// use std::sync::Mutex;
+///
+/// #[derive(Default)]
+/// struct Parts(Mutex<Vec<&'static str>>);
+///
+/// impl Progress for Parts {
+///     fn wants_seconds(&self) -> bool {
+///         true
+///     }
+///
+///     fn took(&self, part: &'static str, seconds: f64) {
+///         assert!(seconds >= 0.0);
+///         self.0.lock().unwrap().push(part);
+///     }
+/// }
+///
+/// let parts = Parts::default();
+/// assert_eq!(progress::time(&parts, "adding", || 2 + 2), 4);
+/// assert_eq!(*parts.0.lock().unwrap(), ["adding"]);
+/// ```
+pub fn time<R>(progress: &dyn Progress, part: &'static str, work: impl FnOnce() -> R) -> R {
+    if !progress.wants_seconds() {
+        return work();
+    }
+    let begun = Instant::now();
+    let made = work();
+    progress.took(part, begun.elapsed().as_secs_f64());
+    made
 }
 
 /// Asks to stop once it has been asked a number of times: for tests of interrupted work.
@@ -193,6 +247,14 @@ impl Progress for Phase<'_> {
 
     fn cancelled(&self) -> bool {
         self.whole.cancelled()
+    }
+
+    fn wants_seconds(&self) -> bool {
+        self.whole.wants_seconds()
+    }
+
+    fn took(&self, part: &'static str, seconds: f64) {
+        self.whole.took(part, seconds);
     }
 }
 

@@ -82,7 +82,7 @@ pub struct Batch {
 /// pairs of values, one spectrum behind the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TransformShape {
-    /// Values of a block, an even number.
+    /// Values of a block.
     pub length: usize,
     /// Values from the first of a block to the first of the next.
     pub hop: usize,
@@ -93,6 +93,6 @@ pub struct TransformShape {
 impl TransformShape {
     /// Values of one block's spectrum.
     pub const fn spectrum(&self) -> usize {
-        self.length + 2
+        2 * (self.length / 2 + 1)
     }
 }

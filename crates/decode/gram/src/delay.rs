@@ -38,7 +38,8 @@ pub struct DelayEstimate {
 /// allocates one spectrum per feature and output.
 ///
 /// # Errors
-/// [`ErrorKind::InsufficientData`] without behaviour, channels or steps; the errors of [`Responses::new`];
+/// [`ErrorKind::InsufficientData`] without behaviour, channels or steps; `OutOfMemory` for spectra that no memory holds;
+/// the errors of [`Responses::new`];
 /// [`ErrorKind::Interrupted`] if `progress` cancels.
 pub fn estimate_delay<'d>(
     data: impl Into<DatasetView<'d>>,
@@ -65,6 +66,10 @@ pub fn estimate_delay<'d>(
     let most = most.min(longest - 1);
     let chunk = (CHUNK_LAGS * most).max(256).min(longest);
     let correlator = Correlator::new(chunk, most);
+    betz_base::memory::plan(
+        format_args!("the delay of {features} features over lags of up to {most} steps"),
+        16 * correlator.bins() as u128 * outputs as u128 * features as u128,
+    )?;
     let behavior = CentredBehavior::new(data);
     let mut walk = Responses::new(data, bank, low_pass)?;
     let mut totals = vec![Totals::default(); features];

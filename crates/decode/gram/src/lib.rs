@@ -19,6 +19,7 @@ mod delay;
 pub mod gram;
 pub mod movement;
 mod noise;
+pub mod parts;
 pub mod psc;
 pub mod score;
 pub mod solve;

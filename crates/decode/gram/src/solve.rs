@@ -10,7 +10,9 @@ mod generalised;
 use betz_linear::{Cholesky, Mat, product};
 
 use crate::gram::NormalEquations;
+use crate::parts::{FACTOR, INVERSE, WEIGHTS};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::progress::{self, Progress};
 use betz_runtime::psc::FilterBank;
 
 /// A pivot below this part of its diagonal element counts as zero: the feature is a combination of
@@ -161,6 +163,21 @@ impl CentredEquations {
         mask: MaskPolicy,
         names: FeatureNames<'_>,
     ) -> Result<Solution> {
+        self.solve_timed(ridge, solver, mask, names, &())
+    }
+
+    /// [`solve`](Self::solve), whose parts are told to `progress`: [`FACTOR`], [`INVERSE`] and [`WEIGHTS`].
+    ///
+    /// # Errors
+    /// The errors of [`solve`](Self::solve).
+    pub fn solve_timed(
+        &self,
+        ridge: f64,
+        solver: Solver,
+        mask: MaskPolicy,
+        names: FeatureNames<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Solution> {
         let features = self.gram.nrows();
         if !(ridge.is_finite() && ridge >= 0.0) {
             return Err(Error::argument(format!(
@@ -195,8 +212,11 @@ impl CentredEquations {
                     "solve: expected a channel that is neither dead nor a copy of another, got none; use a longer part of the recording",
                 ));
             }
-            match self.factor(&kept, ridge) {
-                Ok(factor) => return Ok(self.finish(&factor, &kept, solver, channel_mask)),
+            match progress::time(progress, FACTOR, || self.factor(&kept, ridge)) {
+                Ok(factor) => {
+                    let by = (&factor, solver);
+                    return Ok(self.finish(by, &kept, channel_mask, progress));
+                }
                 Err(pivot) if mask == MaskPolicy::Mask => {
                     channel_mask[names.channel_of(kept[pivot])] = false;
                 }
@@ -220,16 +240,21 @@ impl CentredEquations {
 
     fn finish(
         &self,
-        factor: &Cholesky,
+        (factor, solver): (&Cholesky, Solver),
         kept: &[usize],
-        solver: Solver,
         channel_mask: Vec<bool>,
+        progress: &dyn Progress,
     ) -> Solution {
         let outputs = self.upsilon.ncols();
         let right = Mat::from_fn(kept.len(), outputs, |i, o| self.upsilon[(kept[i], o)]);
         let solved = match solver {
-            Solver::Cholesky => factor.solve(right.as_ref()),
-            Solver::Inverse => product(factor.inverse().as_ref(), right.as_ref()),
+            Solver::Cholesky => progress::time(progress, WEIGHTS, || factor.solve(right.as_ref())),
+            Solver::Inverse => {
+                let inverse = progress::time(progress, INVERSE, || factor.inverse());
+                progress::time(progress, WEIGHTS, || {
+                    product(inverse.as_ref(), right.as_ref())
+                })
+            }
         };
         let mut weights = vec![0.0; self.gram.nrows() * outputs];
         let mut intercept = self.output_mean.clone();

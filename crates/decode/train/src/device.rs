@@ -264,6 +264,7 @@ pub(super) mod cuda {
     use super::*;
     use betz_device::cuda::Context;
     use betz_gram::gram::cuda::{Request, device_sums};
+    use betz_gram::parts::time_on;
     use betz_gram::solve::{self, FeatureNames};
 
     /// A decoder that was trained on devices.
@@ -344,7 +345,11 @@ pub(super) mod cuda {
         progress.update("solve", 0, 1);
         // The host goes through spikes and labels while the device computes.
         let (solved, limits) = rayon::join(
-            || solve::cuda::solve(context, sums, ridge, options.solver),
+            || {
+                time_on(context, progress, || {
+                    solve::cuda::solve(context, sums, ridge, options.solver)
+                })
+            },
             || limits(data, &vec![true; data.channels()], options.keep_artefacts),
         );
         let solution = match solved? {

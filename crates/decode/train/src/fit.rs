@@ -6,10 +6,11 @@ use super::limits::limits;
 use super::options::{RidgeChoice, TrainOptions};
 use super::retained::StoredStatistics;
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_base::progress::Progress;
+use betz_base::progress::{self, Progress};
 use betz_base::text::count;
 use betz_gram::gram::{GramPath, NormalEquations, normal_equations};
 use betz_gram::largest_response;
+use betz_gram::parts::FACTOR;
 use betz_gram::solve::{CentredEquations, FeatureNames, Solution};
 use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, DecoderParts, Limits, MAX_BYTES, TrainingRecord, check_sizes};
@@ -66,12 +67,13 @@ pub(super) fn decoder_from_sums(
         channels: data.channel_names,
         bank,
     };
-    let centred = CentredEquations::new(sums)?;
+    let centred = progress::time(progress, FACTOR, || CentredEquations::new(sums))?;
     let ridge = match given {
         Some(ridge) => ridge,
         None => generalised::ridge(sums, &centred, bank, data.step_seconds)?,
     };
-    let mut solution = centred.solve(ridge, options.solver, options.mask, names)?;
+    let (solver, mask) = (options.solver, options.mask);
+    let mut solution = centred.solve_timed(ridge, solver, mask, names, progress)?;
     progress.update("solve", 1, 1);
     for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
         *taking_part &= !silent(sums, channel, bank.len());

@@ -331,3 +331,57 @@ fn stops_on_request() {
     let error = train(&random(3, 50, 20), &options(bank(&[(10.0, 1)]), 1.0), &Stop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
 }
+
+/// Seconds of parts, as training tells them.
+#[derive(Default)]
+struct PartSeconds(std::sync::Mutex<std::collections::BTreeMap<&'static str, f64>>);
+
+impl betz_base::Progress for PartSeconds {
+    fn wants_seconds(&self) -> bool {
+        true
+    }
+
+    fn took(&self, part: &'static str, seconds: f64) {
+        assert!(seconds >= 0.0, "{part}: {seconds}");
+        *self.0.lock().unwrap().entry(part).or_default() += seconds;
+    }
+}
+
+/// Training on the CPU and on a CUDA device tells the same parts, by either path and solver, and makes the same decoder as
+/// without a clock.
+#[test]
+fn cuda_and_cpu_training_tell_the_seconds_of_their_parts() {
+    use betz_gram::parts::{FACTOR, FILTERING, GRAM, INVERSE, UPSILON, WEIGHTS};
+    let data = random(20, 4000, 6000);
+    let devices = [
+        Ok(betz_device::Device::cpu()),
+        betz_device::Device::open("cuda".parse().unwrap()),
+    ];
+    for device in devices {
+        let device = match device {
+            Ok(device) => device,
+            Err(error) => return eprintln!("skipped on CUDA: {}", error.message()),
+        };
+        for path in [GramPath::Dense, GramPath::Event] {
+            for solver in [Solver::Cholesky, Solver::Inverse] {
+                let options = TrainOptions {
+                    gram: path,
+                    solver,
+                    ..options(bank(&[(10.0, 1), (30.0, 0)]), 1.0)
+                };
+                let told = PartSeconds::default();
+                let timed = train_on(&device, &data, &options, &told).unwrap();
+                let plain = train_on(&device, &data, &options, &()).unwrap();
+                assert_eq!(timed, plain);
+                let told = told.0.into_inner().unwrap();
+                let mut expected = vec![GRAM, UPSILON, FACTOR, WEIGHTS];
+                expected.extend((path == GramPath::Dense).then_some(FILTERING));
+                expected.extend((solver == Solver::Inverse).then_some(INVERSE));
+                expected.sort_unstable();
+                let parts: Vec<&str> = told.keys().copied().collect();
+                assert_eq!(parts, expected, "{} {path:?} {solver:?}", device.name());
+                assert!(told.values().all(|s| *s > 0.0), "{told:?}");
+            }
+        }
+    }
+}

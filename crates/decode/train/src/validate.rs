@@ -17,9 +17,10 @@ use super::search::Search;
 use crate::options::{RidgeChoice, TrainOptions};
 pub(crate) use bank::{BankSums, Study};
 use betz_base::error::{Error, Result};
-use betz_base::progress::{Phases, Progress};
+use betz_base::progress::{self, Phases, Progress};
 use betz_device::{Device, Placement};
 use betz_gram::gram::paired_steps;
+use betz_gram::parts::{CHOOSING, SCORING};
 use betz_gram::solve::CentredEquations;
 use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, OutputScore, TrainingRecord};
@@ -123,7 +124,8 @@ pub(super) fn finish(
         let names = bank.names(data.channel_names);
         let ridge = validation.ridge;
         let solution = CentredEquations::new(&total)?;
-        let solution = solution.solve(ridge, options.solver, options.mask, names)?;
+        let (solver, mask) = (options.solver, options.mask);
+        let solution = solution.solve_timed(ridge, solver, mask, names, progress)?;
         let solution = bank.by_features(solution);
         Trained {
             decoder: decoder(
@@ -272,7 +274,7 @@ pub(super) fn cross_validate_banks_in(
         };
         let of = (bank, rotation.as_ref());
         let mut sums = BankSums::new(&study, of, paths, &split, &told)?;
-        sums.best = sums.choose(&study)?;
+        sums.best = progress::time(progress, CHOOSING, || sums.choose(&study))?;
         before += of_bank(bank);
         progress.update("cross-validate", before, all);
         bank_r2.push(sums.best.r2);
@@ -283,7 +285,8 @@ pub(super) fn cross_validate_banks_in(
     }
     let best =
         best.ok_or_else(|| Error::argument("cross-validation: expected a bank, got none"))?;
-    let (estimates, scores) = best.decode_folds(&study, &split)?;
+    let (estimates, scores) =
+        progress::time(progress, SCORING, || best.decode_folds(&study, &split))?;
     let validation = Validation {
         bank: best.bank.clone(),
         ridge: best.ridge_of_all(data, options.delay_steps),

@@ -3,11 +3,13 @@
 
 use betz_base::progress::{Quiet, check};
 use betz_base::{Error, Progress, Result};
+use betz_device::{Device, Placement, Work};
 use betz_fourier::{ComplexToReal, Real, RealToComplex};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::cuda::surrogates::DeviceSurrogates;
 use crate::plan::Plan;
 use crate::signal::Signal;
 use crate::spec::{Measure, NetworkSpec, Threshold};
@@ -182,14 +184,30 @@ fn randomise_phases(
     x.iter_mut().for_each(|v| *v /= len as f64);
 }
 
+/// [`significant_threshold_on`] the CPU.
+///
+/// # Errors
+/// The errors of [`significant_threshold_on`].
+pub fn significant_threshold(
+    spec: &NetworkSpec,
+    signal: &Signal<'_>,
+    significance: &Significance,
+    progress: &dyn Progress,
+) -> Result<SignificantThreshold> {
+    significant_threshold_on(&Device::cpu(), spec, signal, significance, progress)
+}
+
 /// The threshold that `significance` asks for, for networks of `spec` (its own threshold is not looked
 /// at). Takes the time of as many networks as there are surrogates.
+///
+/// A CUDA device draws phase-randomised surrogates, with the same phases as the CPU; the CPU computes their networks.
 ///
 /// # Errors
 /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a measure whose values have no upper
 /// end, too few surrogates for α, or false discovery of other than Pearson, Spearman or Kendall correlation;
-/// as for [`Plan::run`].
-pub fn significant_threshold(
+/// as for [`Plan::run`]; those of the device.
+pub fn significant_threshold_on(
+    device: &Device,
     spec: &NetworkSpec,
     signal: &Signal<'_>,
     significance: &Significance,
@@ -207,14 +225,24 @@ pub fn significant_threshold(
     let plan = Plan::new(&spec.threshold(Threshold::Top(1)), signal)?;
     let mut maxima = Vec::new();
     let mut chance = vec![0_u64; BINS];
+    let by_phases = significance.surrogate == Surrogate::PhaseRandomised;
+    let placement = Placement::decide(device, drawing(signal, count, by_phases));
+    let mut drawn = match by_phases {
+        true => DeviceSurrogates::open(&placement, signal)?,
+        false => None,
+    };
     for k in 0..count {
         check(progress, "surrogates")?;
         progress.update("surrogates", k as u64, count as u64);
-        let samples = surrogate(
-            signal,
-            significance.surrogate,
-            significance.seed.wrapping_add(k as u64),
-        )?;
+        let seed = significance.seed.wrapping_add(k as u64);
+        let on_device = match &mut drawn {
+            Some(drawn) => placement.or_cpu(drawn.draw(seed))?,
+            None => None,
+        };
+        let samples = match on_device {
+            Some(samples) => samples,
+            None => surrogate(signal, significance.surrogate, seed)?,
+        };
         let other =
             Signal::new(&samples, signal.nodes())?.with_segments(signal.segments().to_vec())?;
         match correction {
@@ -256,6 +284,24 @@ pub fn significant_threshold(
         threshold: lowest,
         maxima,
     })
+}
+
+/// Seconds that a processor takes to draw the phases of one value, and to transform it there and back.
+const CPU_SECONDS: f64 = 30e-9;
+/// Seconds that a device takes for one value, most of them for the way to the host; and to begin.
+const CUDA_SECONDS: f64 = 0.5e-9;
+const CUDA_BEGIN: f64 = 0.05;
+
+/// The work of drawing `count` surrogates of `signal`.
+fn drawing(signal: &Signal<'_>, count: usize, by_phases: bool) -> Work {
+    if !by_phases {
+        return Work::Gains(false);
+    }
+    let values = count as f64 * signal.nodes() as f64 * signal.samples() as f64;
+    Work::Seconds {
+        cpu: CPU_SECONDS * values / rayon::current_num_threads() as f64,
+        cuda: CUDA_BEGIN + CUDA_SECONDS * values,
+    }
 }
 
 /// The least number above the 1 − `alpha` quantile of sorted `maxima`.

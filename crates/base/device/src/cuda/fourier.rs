@@ -240,9 +240,12 @@ mod tests {
             Ok(_) => return eprintln!("skipped: no cuFFT"),
             Err(error) => return eprintln!("skipped: {}", error.message()),
         };
-        for (length, hop, count, first) in
-            [(64, 40, 7, 8), (4096, 4096, 3, 0), (32_768, 28_764, 5, 4)]
-        {
+        for (length, hop, count, first) in [
+            (64, 40, 7, 8),
+            (4096, 4096, 3, 0),
+            (32_768, 28_764, 5, 4),
+            (301, 301, 4, 0),
+        ] {
             let shape = TransformShape { length, hop, count };
             let signal: Vec<f32> = (0..first + hop * count + length)
                 .map(|i| (i * i % 97) as f32 / 97.0 - 0.4)

@@ -14,6 +14,7 @@ use rayon::prelude::*;
 
 use super::product::LowerProduct;
 use super::{NormalEquations, add_output_sums, check, paired_steps};
+use crate::parts::{FILTERING, GRAM, UPSILON};
 use crate::psc::{Block, Responses};
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
@@ -80,12 +81,18 @@ fn sums_of(
     let mut done = 0;
     let mut product = LowerProduct::new(features);
     let mut block = Block::<f32>::default();
-    while responses.next_block(BLOCK_STEPS, &mut block) {
+    while progress::time(progress, FILTERING, || {
+        responses.next_block(BLOCK_STEPS, &mut block)
+    }) {
         progress::check(progress, "gram")?;
-        let means = add_behavior(&block, data, delay_steps, &mut sums);
-        product.multiply_about(&block.values, &means.centre);
-        product.add_to(&mut sums.gram);
-        means.put_back(&mut sums.gram);
+        let means = progress::time(progress, UPSILON, || {
+            add_behavior(&block, data, delay_steps, &mut sums)
+        });
+        progress::time(progress, GRAM, || {
+            product.multiply_about(&block.values, &means.centre);
+            product.add_to(&mut sums.gram);
+            means.put_back(&mut sums.gram);
+        });
         done += block.steps.len() as u64;
         progress.update("gram", done, total);
     }

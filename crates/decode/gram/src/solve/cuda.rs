@@ -2,6 +2,7 @@
 
 use super::{PIVOT_TOLERANCE, Solution, Solver};
 use crate::gram::cuda::{DeviceSums, Gram};
+use crate::parts::{FACTOR, INVERSE, WEIGHTS};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, Factor, Kernel, MOST_BLOCKS};
 use betz_kernels::Arguments;
@@ -92,6 +93,7 @@ pub(crate) fn solve_by(
         return Ok(None);
     }
     let refine = refine && solver == Solver::Cholesky;
+    context.phase(FACTOR)?;
     let system = System::new(context, sums, gram, ridge, refine)?;
     let solved = match solver {
         Solver::Cholesky => match system.refined()? {
@@ -210,6 +212,7 @@ impl<'a> System<'a> {
         let mut status: Buffer<i32> = context.zeros(1)?;
         let mut solve_status: Buffer<i32> = context.zeros(1)?;
         f32::cholesky(context, n, &mut factor, &mut status)?;
+        context.phase(WEIGHTS)?;
         let mut correction: Buffer<f32> = context.alloc(n * m)?;
         context.copy(right, &mut correction)?;
         let mut weights: Buffer<f64> = context.alloc(n * m)?;
@@ -293,6 +296,7 @@ impl<'a> System<'a> {
         };
         self.load::<MeasureF64>()?
             .launch((1, 1, 1), 256, arguments)?;
+        context.phase(if inverse { INVERSE } else { WEIGHTS })?;
         // Solved before anyone knows whether the factor is sound: asking would cost a round trip.
         let mut solve_status: Buffer<i32> = context.zeros(1)?;
         let mut weights: Buffer<f64> = context.alloc(n * m)?;
@@ -307,6 +311,7 @@ impl<'a> System<'a> {
                 256,
                 arguments,
             )?;
+            context.phase(WEIGHTS)?;
             context.symmetric_times(n, m, &factor, &self.right, &mut weights)?;
         } else {
             context.copy(&self.right, &mut weights)?;

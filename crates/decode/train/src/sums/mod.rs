@@ -99,6 +99,11 @@ impl Form {
             let what = format!("channels (number {channel})");
             return differ(&what, format!("'{a}'"), format!("'{b}'"));
         }
+        // Before the bank: sampled filters differ by their step, too, and not by their names.
+        if self.step_seconds.to_bits() != other.step_seconds.to_bits() {
+            let step = |form: &Self| format!("{} s", form.step_seconds);
+            return differ("step", step(self), step(other));
+        }
         let bank = |form: &Self| {
             let filters = form.bank.filters().iter();
             let filters = filters.map(|f| format!("{}:{}", f.tau_seconds, f.order));
@@ -107,11 +112,12 @@ impl Form {
             shapes.join(" ")
         };
         if self.bank != other.bank {
-            return differ("bank", bank(self), bank(other));
-        }
-        if self.step_seconds.to_bits() != other.step_seconds.to_bits() {
-            let step = |form: &Self| format!("{} s", form.step_seconds);
-            return differ("step", step(self), step(other));
+            let (mine, theirs) = (bank(self), bank(other));
+            let theirs = match mine == theirs {
+                true => "filters of these names with other samples".to_owned(),
+                false => theirs,
+            };
+            return differ("bank", mine, theirs);
         }
         if self.delay_steps != other.delay_steps {
             let delay = |form: &Self| match form.delay_steps {

@@ -17,6 +17,7 @@ mod order;
 mod rank_tests;
 mod ranks;
 mod shape;
+pub(crate) mod surrogates;
 #[cfg(test)]
 mod tests;
 mod walker;

@@ -29,7 +29,7 @@ fn ring_fires_as_published() {
 }
 
 #[test]
-fn closed_forms_are_the_published_totals() {
+fn closed_forms_add_up_the_published_counts() {
     for (neurons, total) in [
         (100, 443_928),
         (1_000, 4_389_278),

@@ -4,6 +4,8 @@
 //! `head_state` float64: (1, outputs) or, of experts, recurrent decoders and classes, (1, states). The second member of a
 //! blend has `state_1` and `head_state_1`, and so on. Outputs are `estimates`
 //! (1, outputs) float32, `state_out` and `head_state_out`; a gated decoder also has `probabilities` (1, classes) float32.
+//! With sampled filters `history` holds the weighted counts of earlier steps, (latents, filters, longest filter less one
+//! step) float64, over which a Conv of float32 runs. Without states, `state` is absent, and so is `history` without steps.
 //! States are 0 at rest; the states that come out of a step go into the next. Metadata
 //! hold `step_seconds`, `delay_steps`, `channels` and `outputs` (names as JSON), and of recurrent decoders `properties`, by
 //! which an import knows its own.
@@ -14,6 +16,7 @@
 mod classes;
 mod proto;
 mod recurrent;
+mod sampled;
 
 use std::io::Write;
 use std::ops::Range;
@@ -128,33 +131,49 @@ fn blended(
 /// From counts and states to latents (1, latents); its name.
 fn linear_engine(graph: &mut Graph, decoder: &Decoder, counts: &str) -> Result<String> {
     let (channels, latents) = (decoder.channels(), decoder.latents());
-    if let Some(filter) = decoder.bank().sampled().first() {
-        return Err(Error::argument(format!(
-            "ONNX: expected filters of the form t^n e^(-t/tau), got {}, a list of samples; run this decoder in a session of Betz, or train with TAU:ORDER",
-            filter.name()
-        )));
-    }
     let (filters, dt) = (decoder.bank().filters(), decoder.step_seconds());
     let one = OneLatent::of(decoder)?;
-    let before = graph.state("state", &[one.states(), latents]);
     let counts = blanked(graph, decoder, counts.to_owned());
-    let scales: Vec<f64> = filters.iter().map(|f| f.scale(dt)).collect();
+    // Samples hold their scale.
+    let scales: Vec<f64> = (filters.iter().map(|f| f.scale(dt)))
+        .chain(decoder.bank().sampled().iter().map(|_| 1.0))
+        .collect();
     let weights: Vec<f64> = (decoder.weights().chunks_exact(latents).enumerate())
         .flat_map(|(row, weights)| weights.iter().map(move |w| (row, w)))
-        .map(|(row, w)| w * scales[row % filters.len()])
+        .map(|(row, w)| w * scales[row % scales.len()])
         .collect();
-    let shape = [channels, filters.len() * latents];
+    let shape = [channels, scales.len() * latents];
     let weights = graph.named_doubles(description::WEIGHTS, &shape, &weights);
     let drive = graph.node("MatMul", &[&counts, &weights]);
-    let shape = graph.integers(&[filters.len() as i64, latents as i64]);
+    let shape = graph.integers(&[scales.len() as i64, latents as i64]);
     let drive = graph.node("Reshape", &[&drive, &shape]);
-    let all = graph.node_with("Concat", &[&before, &drive], &[("axis", 0)]);
+    // The states, the drives of recursive filters, and the sum of the responses to sampled ones.
+    let mut parts = Vec::new();
+    let states = one.states();
+    if states > 0 {
+        parts.push(graph.state("state", &[states, latents]));
+    }
+    if !filters.is_empty() {
+        parts.push(slice(graph, &drive, 0..filters.len(), 0));
+    }
+    if one.has_sampled {
+        let drive = slice(graph, &drive, filters.len()..scales.len(), 0);
+        parts.push(sampled::response(
+            graph,
+            decoder.bank().sampled(),
+            &drive,
+            latents,
+        )?);
+    }
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let all = graph.node_with("Concat", &parts, &[("axis", 0)]);
     let (next, row) = one.matrices();
-    let width = one.states() + filters.len();
-    let next = graph.doubles(&[one.states(), width], &next);
-    let row = graph.doubles(&[1, width], &row);
-    let state = graph.node("MatMul", &[&next, &all]);
-    graph.next_state("state", &state, &[one.states(), latents]);
+    let row = graph.doubles(&[1, one.width()], &row);
+    if states > 0 {
+        let next = graph.doubles(&[states, one.width()], &next);
+        let state = graph.node("MatMul", &[&next, &all]);
+        graph.next_state("state", &state, &[states, latents]);
+    }
     let sums = graph.node("MatMul", &[&row, &all]);
     let intercept = graph.named_doubles(description::INTERCEPT, &[1, latents], decoder.intercept());
     Ok(graph.node("Add", &[&sums, &intercept]))
@@ -270,7 +289,12 @@ fn head(graph: &mut Graph, (decoder, head): (&Decoder, &Head), latents: String) 
 
 /// Columns of a value of one row.
 fn columns(graph: &mut Graph, value: &str, range: Range<usize>) -> String {
-    let bounds = [range.start as i64, range.end as i64, 1];
+    slice(graph, value, range, 1)
+}
+
+/// A range of a value along `axis`.
+fn slice(graph: &mut Graph, value: &str, range: Range<usize>, axis: i64) -> String {
+    let bounds = [range.start as i64, range.end as i64, axis];
     let [start, end, axis] = bounds.map(|bound| graph.integers(&[bound]));
     graph.node("Slice", &[value, &start, &end, &axis])
 }
@@ -395,6 +419,8 @@ fn within_ranges(graph: &mut Graph, decoder: &Decoder, estimates: String) -> Str
 struct OneLatent {
     /// (decay, order) of each filter.
     filters: Vec<(f64, usize)>,
+    /// Sampled filters add the sum of their responses, behind the recursive filters' drives.
+    has_sampled: bool,
     low_pass: Option<LowPassFilter>,
 }
 
@@ -404,6 +430,7 @@ impl OneLatent {
         let filters = decoder.bank().filters().iter();
         Ok(Self {
             filters: filters.map(|f| (f.decay(dt), f.order as usize)).collect(),
+            has_sampled: !decoder.bank().sampled().is_empty(),
             low_pass: (decoder.low_pass())
                 .map(|low_pass| LowPassFilter::new(low_pass, dt, 1))
                 .transpose()?,
@@ -418,6 +445,11 @@ impl OneLatent {
             .map_or(0, |filter| filter.state().len())
     }
 
+    /// Numbers that a step takes: states, drives and the response to sampled filters.
+    fn width(&self) -> usize {
+        self.states() + self.filters.len() + usize::from(self.has_sampled)
+    }
+
     /// One step: the states after it, and the latent.
     fn step(&self, states: &[f64], drive: &[f64]) -> (Vec<f64>, f64) {
         let (mut next, mut at, mut latent) = (Vec::new(), 0, [0.0]);
@@ -430,6 +462,9 @@ impl OneLatent {
             at += order + 1;
             latent[0] += next[at - 1];
         }
+        if self.has_sampled {
+            latent[0] += drive[self.filters.len()];
+        }
         if let Some(low_pass) = &self.low_pass {
             let mut low_pass = low_pass.clone();
             low_pass.state_mut().copy_from_slice(&states[at..]);
@@ -441,7 +476,7 @@ impl OneLatent {
 
     /// The matrix from [states; drive] to the next states, row-major, and the row to the latent.
     fn matrices(&self) -> (Vec<f64>, Vec<f64>) {
-        let (states, width) = (self.states(), self.states() + self.filters.len());
+        let (states, width) = (self.states(), self.width());
         let (mut matrix, mut row) = (vec![0.0; states * width], vec![0.0; width]);
         for column in 0..width {
             let mut unit = vec![0.0; width];

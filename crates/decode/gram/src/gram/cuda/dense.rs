@@ -19,6 +19,7 @@ use super::store::{self, Gram};
 use super::timeline::{Reach, Timeline};
 use super::{DeviceSums, SampledError, several};
 use crate::gram::output_totals;
+use crate::parts::UPSILON;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress, Quiet};
 use betz_device::Precision;
@@ -442,6 +443,7 @@ impl Pass<'_> {
             }
         }
         if let Sums::Add(upsilon) = sums {
+            round.context.phase(UPSILON)?;
             work.behavior.release()?;
             add_upsilon(round, options, rows, m, &work.chunk_upsilon, upsilon)?;
         }

@@ -13,6 +13,7 @@ use super::staging::GramStaging;
 use super::store::{Gram, place, triangle};
 use super::timeline::{BLOCK_STEPS, Reach, Timeline};
 use super::{DeviceSums, behavior, several};
+use crate::parts::{GRAM, UPSILON};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{Progress, Quiet};
 use betz_device::cuda::{Buffer, Context};
@@ -266,6 +267,7 @@ fn share(
     let tiles = columns.div_ceil(TILE_COLUMNS) * tall * bank.len();
     let multiprocessors = context.info().multiprocessors as usize;
     let cut = demand.cut(memory, slice_count(tiles, chunks.len(), multiprocessors))?;
+    context.phase(GRAM)?;
     let mut staging = context.take_slot::<GramStaging>();
     let spikes = DeviceSpikes::new(
         context,
@@ -280,6 +282,7 @@ fn share(
         .sum(cut.channels, progress)?;
     let mut sums = None;
     if part == 0 {
+        context.phase(UPSILON)?;
         let found = behavior::sums(&spikes, data, cut.rows, &mut staging)?;
         sums = Some((found, spikes.timeline.steps));
     }

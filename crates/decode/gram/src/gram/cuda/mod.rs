@@ -24,6 +24,7 @@ use self::source::{CountSource, Samples, SpikeSource, TrainFilters, TrainSource}
 pub(crate) use self::store::Gram;
 pub use super::SampledError;
 use super::{GramPath, NormalEquations, cost};
+use crate::parts::time_on;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
 use betz_device::Precision;
@@ -210,11 +211,13 @@ pub fn device_sums(
         }
     }
     let dense = || dense_sums(contexts, data, request, progress);
-    if request.path == GramPath::Event {
-        let event = || event::sums(contexts, data, bank, delay_steps, progress);
-        return event_else_dense(request.either, event, dense).map(Some);
-    }
-    Ok(Some((dense()?, GramPath::Dense)))
+    time_on(&contexts[0], progress, || {
+        if request.path == GramPath::Event {
+            let event = || event::sums(contexts, data, bank, delay_steps, progress);
+            return event_else_dense(request.either, event, dense).map(Some);
+        }
+        Ok(Some((dense()?, GramPath::Dense)))
+    })
 }
 
 /// Runs `event`. If `either` path is allowed and the event path has too little memory, runs `dense`, which handles any

@@ -78,6 +78,7 @@ use rayon::prelude::*;
 use self::overlap::{Overlap, SteppedFilter};
 use self::tile::{Tile, settlements};
 use super::{NormalEquations, add_output_sums};
+use crate::parts::{GRAM, UPSILON};
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 use betz_recording::DatasetView;
@@ -149,12 +150,21 @@ pub fn normal_equations<'d>(
         .collect();
     let longest = data.segments.iter().map(|s| s.len()).max().unwrap_or(0);
     let tiling = Tiling::new(data.channels(), bank.len());
-    let (tiles, responses) = rayon::join(
-        || accumulate(data, &shapes, tiling, longest, delay_steps, progress),
-        || behavior::sums(data, bank, delay_steps),
-    );
+    let gram = || accumulate(data, &shapes, tiling, longest, delay_steps, progress);
+    let upsilon = || behavior::sums(data, bank, delay_steps);
+    // Parts that are timed do not share the processors.
+    let (tiles, responses) = match progress.wants_seconds() {
+        true => (
+            progress::time(progress, GRAM, gram),
+            progress::time(progress, UPSILON, upsilon),
+        ),
+        false => rayon::join(gram, upsilon),
+    };
     behavior::scatter(&responses, &mut sums);
-    symmetrise(&tiles?, tiling, &mut sums.gram);
+    let tiles = tiles?;
+    progress::time(progress, GRAM, || {
+        symmetrise(&tiles, tiling, &mut sums.gram);
+    });
     Ok(sums)
 }
 
