@@ -163,7 +163,7 @@ fn a_page_replaces_an_earlier_one_and_nothing_else() {
             2,
             "expected a file ending in .html or .htm, got page.txt",
         ),
-        ("none/page.html", 1, "none"),
+        ("none/page.html", 2, "none"),
     ] {
         refused(folder, &format!("{som} {out}"), code, words);
     }

@@ -165,6 +165,7 @@ pub(crate) fn run(args: &Reproduce) -> Result<()> {
         (true, _) => Size::Quick,
         _ => Size::Full,
     };
+    report::stop_on_interrupt();
     let bar = Bar::new();
     let lab = Lab::new(size, &args.common.device, &bar)?;
     let machine = Machine::new(&lab);

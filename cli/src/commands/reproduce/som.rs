@@ -205,8 +205,8 @@ fn iteration(lab: &Lab<'_>) -> Result<Findings> {
         let nodes = side * side;
         let online = online_microseconds(*side, &values, lab.pick(1.0, 0.5, 0.01))?;
         // Batches of as many samples as take about as long, whatever the map.
-        let count =
-            (lab.pick(4_000_000_000, 400_000_000, 1_000_000) / nodes).clamp(64, values.len() / 3);
+        let count = (lab.pick(4_000_000_000_usize, 100_000_000, 1_000_000) / nodes)
+            .clamp(64, values.len() / 3);
         let samples = Samples::new(&values[..3 * count], 3)?;
         let map = Map::at_random(
             MapGrid::new(*side, *side, Lattice::Rectangular, false)?,
@@ -290,8 +290,8 @@ fn iteration(lab: &Lab<'_>) -> Result<Findings> {
 
 /// Figures 3.4 and 3.5: a map in training on a picture, pixel after pixel.
 fn stages(lab: &Lab<'_>) -> Result<Findings> {
-    let (width, height) = lab.pick((WIDTH, HEIGHT), (WIDTH / 4, HEIGHT / 4), (40, 30));
-    let side = lab.pick(32, 32, 8);
+    let (width, height) = lab.pick((WIDTH, HEIGHT), (WIDTH / 8, HEIGHT / 8), (40, 30));
+    let side = lab.pick(24, 24, 8);
     let values = picture(width, height);
     let samples = Samples::new(&values, 3)?;
     let grid = MapGrid::new(side, side, Lattice::Rectangular, false)?;
@@ -316,7 +316,7 @@ fn stages(lab: &Lab<'_>) -> Result<Findings> {
             Answer::decided(
                 after < before,
                 format!("the quantisation error falls from {before:.4} to {after:.4}"),
-                "the last part of the picture has colours that the others do not have",
+                "a constant learning rate forgets the colours of the first lines, which the last lines do not have",
             ),
             Answer::unavailable("the photograph is not part of Betz"),
         ],

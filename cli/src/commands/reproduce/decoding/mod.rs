@@ -364,7 +364,13 @@ fn accuracy(lab: &Lab<'_>) -> Result<Findings> {
     let mut plot = Plot::new("x of the test, and its estimates", "s", "x", false, false);
     let mut grid = Grid::new(
         "NRMSE (RMSE over standard deviation, mean of x and y): mean ± standard deviation",
-        &["neurons", "SU, PSC", "MU, PSC", "SU, PSC and low-pass", "MU, PSC and low-pass"],
+        &[
+            "neurons",
+            "SU, PSC",
+            "MU, PSC",
+            "SU, PSC and low-pass",
+            "MU, PSC and low-pass",
+        ],
     );
     let mut of_main: [Vec<f64>; 4] = Default::default();
     for (i, neurons) in sizes.iter().enumerate() {
@@ -374,7 +380,10 @@ fn accuracy(lab: &Lab<'_>) -> Result<Findings> {
             lab.part("§5.1.2", done, sizes.len() * seeds as usize)?;
             let drawn = (seed == 1 && *neurons == main).then_some(&mut plot);
             let errors = errors(lab, *neurons, seed, drawn)?;
-            cells.iter_mut().zip(errors).for_each(|(cell, error)| cell.push(error));
+            cells
+                .iter_mut()
+                .zip(errors)
+                .for_each(|(cell, error)| cell.push(error));
         }
         let told = cells.iter().map(|cell| spread(cell));
         grid.row(std::iter::once(neurons.to_string()).chain(told));

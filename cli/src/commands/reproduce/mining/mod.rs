@@ -137,7 +137,7 @@ fn data_sets(lab: &Lab<'_>, made: &[(usize, DataSet)]) -> Result<Findings> {
         whole(events as u64),
         "the papers do not give the lengths of the two chains",
     ));
-    let threshold = (10.0 * seconds) as u64;
+    let threshold = (8.0 * seconds) as u64;
     let options = MineOptions::new(vec![sym26.delays()?], threshold);
     let mined = mine(&sym26.events, &options, &lab.quiet())?;
     let found = sym26.chains.iter().filter(|chain| {

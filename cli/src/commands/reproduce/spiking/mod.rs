@@ -131,7 +131,12 @@ fn sweep(
 }
 
 /// Figure and table of a sweep, without answers.
-fn shown(lab: &Lab<'_>, runs: &[NetworkTimes], axis: &'static str, of: fn(&NetworkTimes) -> u64) -> Findings {
+fn shown(
+    lab: &Lab<'_>,
+    runs: &[NetworkTimes],
+    axis: &'static str,
+    of: fn(&NetworkTimes) -> u64,
+) -> Findings {
     let seconds = steps(lab) as f64 * galbraith::STEP_MS / 1e3;
     let mut plot = Plot::log_log(&format!("Seconds of a run of {seconds} s"), axis, "s");
     let line = |seconds: &dyn Fn(&NetworkTimes) -> Option<f64>| -> Vec<(f64, f64)> {
