@@ -31,7 +31,7 @@ impl Machine {
             device: match lab.device() {
                 Ok(device) => (device.contexts().first())
                     .map_or_else(|| device.name(), |context| context.info().name.clone()),
-                Err(reason) => reason.to_owned(),
+                Err(reason) => format!("{reason}{}", lab.missing),
             },
             version: betz::VERSION,
             commit: option_env!("BETZ_COMMIT").filter(|commit| !commit.is_empty()),

@@ -53,8 +53,10 @@ impl Size {
 /// The setting of a run: its size, its devices and its listener.
 pub(crate) struct Lab<'a> {
     size: Size,
-    /// A CUDA device, or the reason why there is none.
-    cuda: std::result::Result<Device, String>,
+    /// A CUDA device, or the reason why there is none, as an answer says it.
+    cuda: std::result::Result<Device, &'static str>,
+    /// What stands in a device's way.
+    missing: String,
     progress: &'a dyn Progress,
 }
 
@@ -62,23 +64,26 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) if `device` names a CUDA device that does not work.
     fn new(size: Size, device: &str, progress: &'a dyn Progress) -> Result<Self> {
+        let mut missing = String::new();
         let cuda = match device.parse::<DeviceSpec>()? {
-            DeviceSpec::Cpu => Err("no CUDA device was asked for (--device cpu)".to_owned()),
-            DeviceSpec::Auto => {
-                Device::cuda(0).map_err(|e| format!("no CUDA device: {}", e.message()))
-            }
+            DeviceSpec::Cpu => Err("no CUDA device was asked for (--device cpu)"),
+            DeviceSpec::Auto => Device::cuda(0).map_err(|e| {
+                missing = format!(": {}", e.message());
+                "this run has no CUDA device"
+            }),
             named => Ok(Device::open(named)?.first()),
         };
         Ok(Self {
             size,
             cuda,
+            missing,
             progress,
         })
     }
 
     /// The CUDA device, or the reason why there is none.
     fn device(&self) -> std::result::Result<&Device, &str> {
-        self.cuda.as_ref().map_err(String::as_str)
+        self.cuda.as_ref().map_err(|reason| *reason)
     }
 
     /// The value for this size.
@@ -123,8 +128,11 @@ fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
     Ok((done, begun.elapsed().as_secs_f64()))
 }
 
+/// Runs the experiments of a study.
+type Runner = fn(&Lab<'_>) -> Result<Vec<Findings>>;
+
 /// The study of a subject, and its runner.
-fn study(subject: Subject) -> (&'static Study, fn(&Lab<'_>) -> Result<Vec<Findings>>) {
+fn study(subject: Subject) -> (&'static Study, Runner) {
     match subject {
         Subject::Mining => (&mining::list::STUDY, mining::run),
         Subject::Networks => (&networks::list::STUDY, networks::run),

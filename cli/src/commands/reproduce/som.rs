@@ -236,9 +236,8 @@ fn iteration(lab: &Lab<'_>) -> Result<Findings> {
         let gpu = lines[2].get(at)?;
         Some(lines[0][at].1 / gpu.1)
     };
-    let answer = |at: usize, same: &dyn Fn(f64) -> bool| match (ratio(at), lab.device()) {
-        (Some(ratio), _) => Answer::decided(
-            same(ratio),
+    let answer = |at: usize| match (ratio(at), lab.device()) {
+        (Some(ratio), _) => Answer::differs(
             format!(
                 "{} × (batches on the device over single samples on the CPU)",
                 short(ratio)
@@ -247,10 +246,7 @@ fn iteration(lab: &Lab<'_>) -> Result<Findings> {
         ),
         (None, reason) => Answer::unavailable(reason.err().unwrap_or("no CUDA device")),
     };
-    let (small, large) = (
-        answer(0, &|ratio| ratio < 1.0),
-        answer(sides.len() - 1, &|ratio| ratio > 1.0),
-    );
+    let (small, large) = (answer(0), answer(sides.len() - 1));
     let mut plot = Plot::log_log(
         "Microseconds per sample by the size of the map",
         "nodes",
@@ -315,7 +311,7 @@ fn stages(lab: &Lab<'_>) -> Result<Findings> {
         answers: vec![
             Answer::decided(
                 after < before,
-                format!("the quantisation error falls from {before:.4} to {after:.4}"),
+                format!("the quantisation error goes from {before:.4} to {after:.4}"),
                 "a constant learning rate forgets the colours of the first lines, which the last lines do not have",
             ),
             Answer::unavailable("the photograph is not part of Betz"),

@@ -86,6 +86,12 @@ impl Answer {
         }
     }
 
+    /// A ratio, reproduced if it is within a quarter of the paper's.
+    pub(super) fn ratio(ratio: f64, paper: f64, place: &str, because: impl Into<String>) -> Self {
+        let same = (0.75..=1.25).contains(&(ratio / paper));
+        Self::decided(same, format!("{} ×{place}", short(ratio)), because)
+    }
+
     /// Reproduced if `same`; else it differs for this reason.
     pub(super) fn decided(same: bool, here: impl Into<String>, because: impl Into<String>) -> Self {
         match same {
@@ -151,7 +157,7 @@ pub(super) fn whole(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -183,6 +189,20 @@ mod tests {
         assert_eq!(whole(7), "7");
         assert_eq!(whole(12_840_684), "12,840,684");
         assert_eq!(whole(100), "100");
+    }
+
+    #[test]
+    fn a_ratio_is_the_papers_within_a_quarter() {
+        assert_eq!(
+            Answer::ratio(3.0, 3.6, "", "why"),
+            Answer::reproduced("3.00 ×")
+        );
+        assert_eq!(
+            Answer::ratio(1.39, 3.6, "", "why"),
+            Answer::differs("1.39 ×", "why")
+        );
+        let undefined = Answer::ratio(f64::NAN, 3.6, " here", "why");
+        assert_eq!(undefined, Answer::differs("– × here", "why"));
     }
 
     #[test]

@@ -331,7 +331,7 @@ fn whole_run(lab: &Lab<'_>, parts: &[Parts]) -> Findings {
         Style::Measured,
         single().filter_map(|p| Some((x(p), gpu(p)?))),
     );
-    let last = single().last();
+    let last = single().next_back();
     let ratio = last.and_then(|p| Some(cpu(p) / gpu(p)?));
     let seconds = last.map_or(f64::NAN, cpu);
     let neurons = last.map_or(0, |p| p.neurons);
@@ -340,9 +340,10 @@ fn whole_run(lab: &Lab<'_>, parts: &[Parts]) -> Findings {
         figures: vec![Figure::Plot(plot)],
         answers: vec![
             match (ratio, lab.device()) {
-                (Some(ratio), _) => Answer::decided(
-                    (3.0..12.0).contains(&ratio),
-                    format!("{} × at {neurons} neurons", short(ratio)),
+                (Some(ratio), _) => Answer::ratio(
+                    ratio,
+                    6.0,
+                    &format!(" at {neurons} neurons"),
                     "Betz simulates on the CPU, which takes most of the time, and filters by a recursion instead of Fourier transforms",
                 ),
                 (None, reason) => Answer::unavailable(reason.err().unwrap_or("no CUDA device")),

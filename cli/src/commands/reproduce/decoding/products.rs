@@ -185,9 +185,10 @@ fn measured(
 /// An answer of speedups: the paper's GPU stands against one core of its CPU.
 fn speedup(lab: &Lab<'_>, speedups: &[f64], paper: f64) -> Answer {
     match (lab.device(), speedups.last()) {
-        (Ok(_), Some(last)) => Answer::decided(
-            (0.5..2.0).contains(&(last / paper)),
-            format!("{} × at the largest size", short(*last)),
+        (Ok(_), Some(last)) => Answer::ratio(
+            *last,
+            paper,
+            " at the largest size",
             "device and processor are others, and the CPU uses all of its threads",
         ),
         (reason, _) => Answer::unavailable(reason.err().unwrap_or("no CUDA device")),

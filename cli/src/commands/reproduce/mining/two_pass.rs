@@ -83,6 +83,7 @@ pub(super) fn by_size(lab: &Lab<'_>) -> Result<Findings> {
     let [hybrid, two_pass] = lines;
     plot.add("hybrid algorithm", Style::Measured, hybrid);
     plot.add("two-pass elimination", Style::Measured, two_pass);
+    let place = format!(" on the {on}");
     let why = "the data set and the processor are others";
     Ok(Findings {
         sizes: format!(
@@ -102,8 +103,8 @@ pub(super) fn by_size(lab: &Lab<'_>) -> Result<Findings> {
                 ),
                 "bursts of the simulated culture hold more episodes without lower bounds",
             ),
-            Answer::decided(at_four > 1.0, format!("{} ×", short(at_four)), why),
-            Answer::decided(whole_run > 1.0, format!("{} ×", short(whole_run)), why),
+            Answer::ratio(at_four, 3.6, &place, why),
+            Answer::ratio(whole_run, 2.53, &place, why),
         ],
     })
 }
@@ -181,14 +182,15 @@ pub(super) fn by_threshold(lab: &Lab<'_>) -> Result<Findings> {
     plot.add("paper: largest", Style::Paper, ends.map(|x| (x, 2.8)));
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
     let largest = all.iter().copied().fold(0.0, f64::max);
+    let place = format!(" on the {on}");
     let why = "the data sets and the processor are others";
     Ok(Findings {
         sizes: format!("{cultures} simulated cultures of {} s", seconds / 2.0),
         figures: vec![Figure::Plot(plot)],
         grids: vec![grid],
         answers: vec![
-            Answer::decided(least > 1.0, format!("{} ×", short(least)), why),
-            Answer::decided(largest > 1.0, format!("{} ×", short(largest)), why),
+            Answer::ratio(least, 1.2, &place, why),
+            Answer::ratio(largest, 2.8, &place, why),
         ],
     })
 }
