@@ -55,7 +55,7 @@ pub(crate) struct Lab<'a> {
     size: Size,
     /// A CUDA device, or the reason why there is none, as an answer says it.
     cuda: std::result::Result<Device, &'static str>,
-    /// What stands in a device's way.
+    /// The driver's message if a device could not be opened; else empty.
     missing: String,
     progress: &'a dyn Progress,
 }

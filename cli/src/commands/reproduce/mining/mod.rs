@@ -32,7 +32,7 @@ const COMPACTIONS: [(&str, &str); 3] = [
 type Run = (&'static str, &'static str);
 /// Two runs whose times are divided.
 type Comparison = (Run, Run);
-/// Why a ratio of GPU times is not one.
+/// The reason for ratios of GPU times that were measured on a CPU.
 const CPU_ALONE: &str = "the strategy ran on the CPU";
 
 pub(super) fn run(lab: &Lab<'_>) -> Result<Vec<Findings>> {
