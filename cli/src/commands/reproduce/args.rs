@@ -20,7 +20,7 @@ pub(crate) struct Reproduce {
     /// Page to write (.html)
     #[arg(long, value_name = "REPORT.html")]
     pub(crate) out: PathBuf,
-    /// Smaller sizes: at most a minute on two cores. The page names the sizes
+    /// Smaller sizes, meant for a minute on two idle cores. The page names the sizes
     #[arg(long)]
     pub(crate) quick: bool,
     /// Tiny sizes, for tests of the command
