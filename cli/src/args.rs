@@ -11,7 +11,7 @@ use crate::commands::{
     compare, decode, demo, drop, evaluate, filter, info, simulate, solve, sums, train,
 };
 #[cfg(feature = "lab")]
-use crate::commands::{join, look, mine, multiply, network};
+use crate::commands::{join, look, mine, multiply, network, reproduce};
 #[cfg(feature = "page")]
 use crate::commands::{monitor, serve, som};
 
@@ -115,6 +115,9 @@ pub(crate) enum Command {
     /// Compute, measure, compare and export correlation networks over sliding windows
     #[command(subcommand)]
     Network(network::args::NetworkCommand),
+    #[cfg(feature = "lab")]
+    /// Make the experiments of the papers that Betz builds on again, on one page
+    Reproduce(reproduce::args::Reproduce),
     #[cfg(feature = "page")]
     /// Train a self-organising map on data or on the pixels of a picture
     Som(Box<som::args::Som>),
@@ -187,6 +190,8 @@ impl Command {
             Self::Multiply(args) => multiply::run(args),
             #[cfg(feature = "lab")]
             Self::Network(command) => network::run(command),
+            #[cfg(feature = "lab")]
+            Self::Reproduce(args) => reproduce::run(args),
             #[cfg(feature = "page")]
             Self::Som(args) => som::run(args),
             #[cfg(feature = "rig")]
@@ -200,9 +205,26 @@ impl Command {
 
 /// Commands that a build without every floor lacks.
 #[cfg(not(all(feature = "lab", feature = "page", feature = "rig")))]
-const OTHERS: [&str; 17] = [
-    "adapt", "convert", "ctl", "emulate", "export", "import", "join", "look", "mine", "monitor",
-    "network", "record", "run", "serve", "som", "sort", "stream",
+const OTHERS: [&str; 19] = [
+    "adapt",
+    "convert",
+    "ctl",
+    "emulate",
+    "export",
+    "import",
+    "join",
+    "look",
+    "mine",
+    "monitor",
+    "multiply",
+    "network",
+    "record",
+    "reproduce",
+    "run",
+    "serve",
+    "som",
+    "sort",
+    "stream",
 ];
 
 /// The error of a command that this build does not have.

@@ -49,6 +49,16 @@ pub(crate) fn picture(
     size: (u32, u32),
     paint: impl FnOnce(&Area<'_>) -> PlotResult,
 ) -> Result<()> {
+    let svg = svg(path.display(), size, paint)?;
+    crate::picture::write(path, &svg)
+}
+
+/// The SVG that `paint` draws on `size` points. `name` says in an error what was drawn.
+pub(crate) fn svg(
+    name: impl std::fmt::Display,
+    size: (u32, u32),
+    paint: impl FnOnce(&Area<'_>) -> PlotResult,
+) -> Result<String> {
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -57,13 +67,10 @@ pub(crate) fn picture(
             .map_err(Into::into)
             .and_then(|()| paint(&root));
         painted.map_err(|e: Box<dyn std::error::Error>| {
-            Error::new(
-                ErrorKind::Internal,
-                format!("drawing {}: {e}", path.display()),
-            )
+            Error::new(ErrorKind::Internal, format!("drawing {name}: {e}"))
         })?;
     }
-    crate::picture::write(path, &svg)
+    Ok(svg)
 }
 
 /// Text that begins at `at`.

@@ -95,6 +95,9 @@ pub(crate) enum Kind {
     Sorter,
     /// Spikes or band power of a sorter as `.npz`.
     Sorted,
+    /// A page of `betz reproduce`.
+    #[cfg(feature = "lab")]
+    Page,
 }
 
 impl Kind {
@@ -109,6 +112,8 @@ impl Kind {
             Self::Png => &["png"],
             #[cfg(feature = "lab")]
             Self::Matrix => &["npy"],
+            #[cfg(feature = "lab")]
+            Self::Page => &["html", "htm"],
             Self::Network => &["npz", "zarr"],
             Self::Recorded
             | Self::Simulated
@@ -164,6 +169,8 @@ impl Kind {
             Self::Connections | Self::Recorded => false,
             #[cfg(feature = "lab")]
             Self::Matrix => false,
+            #[cfg(feature = "lab")]
+            Self::Page => begins(crate::commands::reproduce::page::MADE),
             Self::Map => meta_begins(path, "{\"map_of\": "),
             Self::Png => String::from_utf8_lossy(&start).contains(DRAWN_BY),
             Self::Sorter => begins("BETZSORT"),

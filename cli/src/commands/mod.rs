@@ -33,6 +33,8 @@ pub(crate) mod multiply;
 pub(crate) mod network;
 #[cfg(feature = "rig")]
 pub(crate) mod record;
+#[cfg(feature = "lab")]
+pub(crate) mod reproduce;
 #[cfg(feature = "rig")]
 pub(crate) mod run;
 #[cfg(feature = "page")]

@@ -58,6 +58,15 @@ fn a_spiking_network_leaves_a_partial_recording_beside_the_earlier_one() {
 }
 
 #[test]
+fn a_page_of_experiments_stays_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "reproduce som --tiny --device cpu --out page.html");
+    let spiking = "reproduce spiking --device cpu --out page.html";
+    interrupted(folder, spiking, "page.html", Moment::Beginning);
+}
+
+#[test]
 fn a_correlation_network_leaves_a_partial_one_beside_the_earlier_one() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

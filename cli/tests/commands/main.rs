@@ -33,6 +33,7 @@ mod pictures;
 mod pipeline;
 mod program;
 mod record_export;
+mod reproduce;
 mod run;
 mod shards;
 mod som;

@@ -4,12 +4,12 @@
 //! cargo run --release -p betz-programs --bin spiking_record            # all but the next two
 //! cargo run --release -p betz-programs --bin spiking_record -- pd14    # the full microcircuit, 10 s
 //! cargo run --release -p betz-programs --bin spiking_record -- user    # users for the closed loop
-//! cargo run --release -p betz-programs --bin spiking_record -- device  # the sweeps on cuda:0 beside a thread
+//! cargo run --release -p betz-programs --bin spiking_record -- device  # published models on cuda:0 beside a thread
 //! cargo run --release -p betz-programs --bin spiking_record -- device-pd14    # the full microcircuit there
 //! cargo run --release -p betz-programs --bin spiking_record -- device-large   # on one device and on all
 //! ```
 //!
-//! `two` measures two threads too.
+//! `betz reproduce spiking` measures the networks of Galbraith 2010.
 //! Beside wall-clock seconds of a run it prints the processor's seconds of one thread (Linux), which
 //! say more on a machine that is shared.
 
@@ -18,16 +18,13 @@ use std::time::Instant;
 use betz_closed_loop::{
     Decoder, Kalman, KalmanConfig, Loop, Ole, Session, Setup, Units, User, intention, reaches,
 };
-use betz_spiking::models::{self, PD14_RATES_HZ, galbraith};
-use betz_spiking::{Device, Engine, Network, Options, Phases, Report, Result, Rule};
+use betz_spiking::models::{self, PD14_RATES_HZ};
+use betz_spiking::{Device, Engine, Network, Options, Phases, Result, Rule};
 
 fn main() -> Result<()> {
     let parts: Vec<String> = std::env::args().skip(1).collect();
-    let all = parts.iter().all(|p| p == "two");
+    let all = parts.is_empty();
     let wanted = |part: &str| all || parts.iter().any(|p| p == part);
-    if wanted("topologies") {
-        topologies()?;
-    }
     if wanted("models") {
         named_models()?;
     }
@@ -41,7 +38,7 @@ fn main() -> Result<()> {
         users()?;
     }
     if parts.iter().any(|p| p == "device") {
-        sweeps_on_a_device()?;
+        models_on_a_device()?;
     }
     if parts.iter().any(|p| p == "device-pd14") {
         microcircuit_on_a_device()?;
@@ -59,112 +56,6 @@ fn processor_seconds() -> f64 {
         .ok()
         .and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok())
         .map_or(f64::NAN, |nanoseconds| nanoseconds * 1e-9)
-}
-
-struct Row {
-    report: Report,
-    processor: f64,
-    two_threads: Option<f64>,
-    same: bool,
-}
-
-/// One thread, then two; the hash must be the same.
-fn measure(network: &Network, steps: u64) -> Result<Row> {
-    let run = |threads: usize| -> Result<(Report, f64)> {
-        let options = Options {
-            threads,
-            ..Options::default()
-        };
-        let mut engine = Engine::build(network, &options, &())?;
-        let before = processor_seconds();
-        let report = engine.run(steps, &())?;
-        Ok((report, processor_seconds() - before))
-    };
-    let (report, processor) = run(1)?;
-    // On a machine that has no two processors to spare, threads wait for each other at every step.
-    let second = match std::env::args().any(|a| a == "two") {
-        true => Some(run(2)?.0),
-        false => None,
-    };
-    Ok(Row {
-        processor,
-        two_threads: second.as_ref().map(|s| s.seconds),
-        same: second.is_none_or(|s| s.hash == report.hash),
-        report,
-    })
-}
-
-fn print(name: &str, row: &Row) {
-    println!(
-        "| {name} | {} | {} | {} | {:016x} | {:.2} | {:.2} | {} |",
-        row.report.neurons,
-        row.report.synapses,
-        row.report.spikes,
-        row.report.hash,
-        row.report.seconds,
-        row.processor,
-        match row.two_threads {
-            Some(seconds) if row.same => format!("{seconds:.2}"),
-            Some(_) => "ANOTHER HASH".to_string(),
-            None => "not measured".to_string(),
-        }
-    );
-}
-
-fn topologies() -> Result<()> {
-    println!(
-        "| network | neurons | synapses | spikes | hash | s, 1 thread | of processor | s, 2 threads |"
-    );
-    println!("|---|---|---|---|---|---|---|---|");
-    let go = |name: &str, network: Network| -> Result<()> {
-        print(name, &measure(&network, galbraith::STEPS)?);
-        Ok(())
-    };
-    for neurons in [100, 1_000, 10_000, 100_000, 500_000] {
-        go("ring", galbraith::ring(neurons, 0)?)?;
-    }
-    for neurons in [1_000, 500_000] {
-        go("ring, order 1", galbraith::ring(neurons, 1)?)?;
-    }
-    for neurons in [10, 32, 100, 316, 1_000] {
-        go("full", galbraith::full(neurons, 0)?)?;
-    }
-    go("full, order 1", galbraith::full(1_000, 1)?)?;
-    for synapses in [1_000, 10_000, 100_000, 1_000_000] {
-        go(
-            "random, 1,000 neurons",
-            galbraith::random(1_000, synapses, 0, 1)?,
-        )?;
-    }
-    for neurons in [1_000, 10_000, 500_000] {
-        go(
-            "random, 500,000 synapses",
-            galbraith::random(neurons, 500_000, 0, 1)?,
-        )?;
-    }
-    println!("\n| network | update s | exchange s | deliver s |\n|---|---|---|---|");
-    for (name, network) in [
-        ("ring 10,000", galbraith::ring(10_000, 0)?),
-        ("full 1,000", galbraith::full(1_000, 0)?),
-        (
-            "random 1,000, 100,000 synapses",
-            galbraith::random(1_000, 100_000, 0, 1)?,
-        ),
-    ] {
-        let options = Options {
-            time_phases: true,
-            ..Options::default()
-        };
-        let phases = Engine::build(&network, &options, &())?
-            .run(galbraith::STEPS, &())?
-            .phases;
-        println!(
-            "| {name} | {:.3} | {:.3} | {:.3} |",
-            phases.update_seconds, phases.exchange_seconds, phases.deliver_seconds
-        );
-    }
-    println!();
-    Ok(())
 }
 
 fn named_models() -> Result<()> {
@@ -250,43 +141,21 @@ fn microcircuit() -> Result<()> {
     Ok(())
 }
 
-/// Every network of the paper's sweeps.
-fn sweeps() -> Result<Vec<(&'static str, Network)>> {
-    let mut all = Vec::new();
-    for neurons in [100, 1_000, 10_000, 50_000, 100_000, 500_000] {
-        all.push(("ring", galbraith::ring(neurons, 0)?));
-    }
-    all.push(("ring, order 1", galbraith::ring(1_000, 1)?));
-    for neurons in [10, 32, 100, 316, 1_000] {
-        all.push(("full", galbraith::full(neurons, 0)?));
-    }
-    for synapses in [1_000, 10_000, 100_000, 500_000, 1_000_000] {
-        all.push((
-            "random, 1,000 neurons",
-            galbraith::random(1_000, synapses, 0, 1)?,
-        ));
-    }
-    for neurons in [10_000, 100_000, 500_000] {
-        all.push((
-            "random, 500,000 synapses",
-            galbraith::random(neurons, 500_000, 0, 1)?,
-        ));
-    }
-    Ok(all)
-}
+/// Steps of [`models_on_a_device`].
+const DEVICE_STEPS: u64 = 40_000;
 
 /// Seconds of a run on one thread and on the first CUDA device, and whether they gave the same spikes.
-fn sweeps_on_a_device() -> Result<()> {
+fn models_on_a_device() -> Result<()> {
     println!(
         "| network | neurons | synapses | spikes | s, 1 thread | s, device | design | µs per step | same spikes |\n|---|---|---|---|---|---|---|---|---|"
     );
-    let mut all = sweeps()?;
-    all.push(("PD14, scale 0.1, 4 s", models::pd14(0.1, 1)?));
-    all.push(("Brunel 12,500, 4 s", models::brunel(1.0, 5.0, 2.0, 1)?));
-    all.push(("CUBA 4,000, 4 s", models::cuba(1.0, 1)?));
-    for (name, network) in all {
+    for (name, network) in [
+        ("PD14, scale 0.1, 4 s", models::pd14(0.1, 1)?),
+        ("Brunel 12,500, 4 s", models::brunel(1.0, 5.0, 2.0, 1)?),
+        ("CUBA 4,000, 4 s", models::cuba(1.0, 1)?),
+    ] {
         let mut host = Engine::build(&network, &Options::default(), &())?;
-        let expected = host.run(galbraith::STEPS, &())?;
+        let expected = host.run(DEVICE_STEPS, &())?;
         let options = Options {
             device: Device::cuda(0)?,
             ..Options::default()
@@ -295,7 +164,7 @@ fn sweeps_on_a_device() -> Result<()> {
         let (mut same, mut path) = (true, "");
         for _ in 0..3 {
             let mut device = Engine::build(&network, &options, &())?;
-            let report = device.run(galbraith::STEPS, &())?;
+            let report = device.run(DEVICE_STEPS, &())?;
             seconds = seconds.min(report.seconds);
             same &= report.hash == expected.hash && device.synapse_hash() == host.synapse_hash();
             path = device.ran().path;
@@ -306,7 +175,7 @@ fn sweeps_on_a_device() -> Result<()> {
             expected.synapses,
             expected.spikes,
             expected.seconds,
-            seconds * 1e6 / galbraith::STEPS as f64,
+            seconds * 1e6 / DEVICE_STEPS as f64,
             if same { "yes" } else { "NO" }
         );
     }

@@ -60,7 +60,8 @@ pub struct Mine {
     #[arg(long, value_name = "SIZE", value_parser = chunk_memory)]
     pub(crate) memory: Option<u64>,
     /// Counting strategy; all give the same counts: latest-start, or as published serial, two-pass,
-    /// hybrid, map-concat, local-tracking, local-tracking-atomic
+    /// hybrid, map-concat, local-tracking, local-tracking-atomic, local-tracking-flags
+    /// (docs/mining.md, Strategies)
     #[arg(long, value_name = "NAME", default_value = "latest-start")]
     pub(crate) strategy: String,
     /// Sort events that are out of order instead of refusing them

@@ -126,13 +126,13 @@ fn read(args: &Mine) -> Result<Events> {
 
 /// The counting strategy that has `name`, on `device`.
 #[cfg(feature = "published")]
-fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
+pub(crate) fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
     betz_episode_published::strategy_on(name, device)
 }
 
 /// The counting strategy that has `name`, on `device`: this build has one.
 #[cfg(not(feature = "published"))]
-fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
+pub(crate) fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
     use betz::episode::count::{LatestStart, latest_start_on};
     if name != LatestStart.name() {
         return Err(Error::argument(format!(

@@ -17,6 +17,7 @@ use betz::{Error, Result};
 use crate::files::{Files, Kind};
 use args::Mine;
 
+pub(crate) use held::strategy_on;
 pub(crate) use shard::{describe_part, join};
 
 pub(crate) fn run(args: &Mine) -> Result<()> {
