@@ -215,7 +215,7 @@ const figures = {
     const rig = await start("--channels", "1024", "--rate", "20"), browser = await launch(), all = [], used = { without: [], hour: [] };
     let bytes = 0, told;
     await sleep(4000);
-    for (let turn = 0; turn < 10; turn++) {
+    for (let turn = 0; turn < 6; turn++) {
       const hour = turn % 2 === 1, page = await browser.newPage({ viewport: { width: 1400, height: 860 } }), session = await page.context().newCDPSession(page);
       await page.route("**/api/history", async route => {
         told ??= await (await route.fetch()).json();
