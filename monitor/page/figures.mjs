@@ -1,4 +1,4 @@
-// The figures of benches/record/page.md: node figures.mjs [stream|stall|script|own|draw|heap|first|still|graph]…, all of them by
+// The figures of benches/record/page.md: node figures.mjs [stream|stall|script|own|draw|heap|first|history|still|graph]…, all of them by
 // default. Needs Linux (CPU times are read from /proc), Chromium, and the examples `watched` and `shown`. CPU times and
 // counts do not depend on what else the machine does; times by the clock do, so its load is printed with them.
 import { readFileSync, readdirSync } from "node:fs";
@@ -208,6 +208,35 @@ const figures = {
     }
     await browser.close(); await rig.stop();
     say("first", `frame ${median(all).toFixed(0)} ms after the page is asked for, of seven; the least ${Math.min(...all).toFixed(0)} ms`);
+  },
+  // A page that is opened when a session of 1,024 channels has run for an hour: how long until all of the hour is on its timeline, and how much of the
+  // page's memory the hour takes. The server's answer is made of one of its own seconds: 600 of one second, and 300 of ten.
+  async history() {
+    const rig = await start("--channels", "1024", "--rate", "20"), browser = await launch(), all = [], used = { without: [], hour: [] };
+    let bytes = 0, told;
+    await sleep(4000);
+    for (let turn = 0; turn < 6; turn++) {
+      const hour = turn % 2 === 1, page = await browser.newPage({ viewport: { width: 1400, height: 860 } }), session = await page.context().newCDPSession(page);
+      await page.route("**/api/history", async route => {
+        told ??= await (await route.fetch()).json();
+        const one = told.slots.at(-1), slots = [];
+        if (hour) for (let at = 0; at < 3600;) { const seconds = at < 3000 ? 10 : 1; slots.push({ ...one, at, seconds, steps: one.steps * seconds, spikes: one.spikes * seconds, silent: Array.from({ length: 20 }, (_, k) => k * 7), noisy: [20] }); at += seconds; }
+        const text = JSON.stringify({ ...told, slots: hour ? slots : told.slots });
+        bytes = Math.max(bytes, text.length);
+        await route.fulfill({ contentType: "application/json", body: text });
+      });
+      const began = performance.now();
+      await page.goto(rig.url);
+      if (hour) { await page.waitForFunction(() => (globalThis.betz?.store?.seconds.length ?? 0) >= 3600 && globalThis.betz.store.spikes > 0); all.push(performance.now() - began); } else await page.waitForFunction(() => globalThis.betz?.store?.spikes > 0);
+      await sleep(1500);
+      for (let k = 0; k < 3; k++) await session.send("HeapProfiler.collectGarbage");
+      const { usedSize } = await session.send("Runtime.getHeapUsage");
+      used[hour ? "hour" : "without"].push(usedSize / 1e6);
+      await page.unrouteAll({ behavior: "ignoreErrors" });
+      await page.close();
+    }
+    await browser.close(); await rig.stop();
+    say("history", `of an hour, 1,024 channels: complete ${median(all).toFixed(0)} ms after the page is asked for, of ${all.length}, the least ${Math.min(...all).toFixed(0)} ms; ${(bytes / 1e3).toFixed(0)} kB as JSON; objects of the page ${median(used.hour).toFixed(2)} MB, without the hour ${median(used.without).toFixed(2)} MB`);
   },
   // A page on which nothing changes, fifteen seconds after it was drawn: CPU time of the process that draws, in ten seconds.
   async still() {

@@ -104,6 +104,7 @@ mod tests {
             false => (values, Vec::new()),
         };
         FeedStep {
+            status: betz_runtime::stream::StepStatus::OK,
             tick,
             number: 0,
             previous_latency_ns: 0,

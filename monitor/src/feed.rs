@@ -2,11 +2,11 @@
 
 use betz_base::error::Result;
 use betz_base::ring::{self, ring};
-use betz_runtime::stream::{Step, StepReader, StepRecord, StepWriter, Tap, step_ring};
+use betz_runtime::stream::{Step, StepReader, StepRecord, StepStatus, StepWriter, Tap, step_ring};
 use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
-use crate::gate::{Gate, GateRow};
+use crate::gate::Gate;
 
 /// Hands a session's steps to a page. Attach it with `Session::attach`.
 ///
@@ -22,7 +22,7 @@ pub struct Feed {
     offset: i64,
     last: Option<i64>,
     resting: bool,
-    gate: Option<GateRow>,
+    row: StepRow,
 }
 
 /// The hub's end of a [`Feed`].
@@ -42,6 +42,8 @@ pub(crate) struct FeedStep {
     /// Latency of the previous step.
     pub(crate) previous_latency_ns: u32,
     pub(crate) trial_begins: bool,
+    /// Flags of the estimates.
+    pub(crate) status: StepStatus,
     pub(crate) estimates: Vec<f32>,
     /// Values of the gate, in the order of [`Gate::fill`]; empty for a model without one.
     pub(crate) gate: Vec<f32>,
@@ -57,15 +59,14 @@ pub(crate) const MOST_OF_A_COUNT: u32 = 64;
 /// Creates a feed for sessions with `outputs` outputs and perhaps a gate, and its reader; their ring holds `words` words of 4
 /// bytes.
 pub(crate) fn feed(outputs: usize, gate: Option<Gate>, words: usize) -> Result<(Feed, FeedReader)> {
-    let gate = gate.map(|gate| GateRow::new(gate, outputs));
-    let width = gate.as_ref().map_or(outputs, GateRow::width);
-    let (writer, reader) = step_ring("the ring to the page", words, 1, Some(width))?;
+    let row = StepRow::new(gate, outputs);
+    let (writer, reader) = step_ring("the ring to the page", words, 1, Some(row.width()))?;
     let feed = Feed {
         ring: writer,
         offset: 0,
         last: None,
         resting: false,
-        gate,
+        row,
     };
     let reader = FeedReader {
         ring: reader,
@@ -73,6 +74,68 @@ pub(crate) fn feed(outputs: usize, gate: Option<Gate>, words: usize) -> Result<(
         step: StepRecord::default(),
     };
     Ok((feed, reader))
+}
+
+/// Room in which the estimates of a step, the values of its gate and its flags travel together.
+#[derive(Debug)]
+struct StepRow {
+    gate: Option<Gate>,
+    /// Number of estimates.
+    outputs: usize,
+    /// Estimates, the gate's values, and the flags as the bits of the last value.
+    values: Box<[f32]>,
+    /// Estimates of a second model. It has neither a gate nor flags: NaN.
+    beside: Box<[f64]>,
+}
+
+impl StepRow {
+    fn new(gate: Option<Gate>, outputs: usize) -> Self {
+        let width = outputs + gate.as_ref().map_or(0, Gate::width) + 1;
+        Self {
+            gate,
+            outputs,
+            values: vec![0.0; width].into(),
+            beside: vec![f64::NAN; width].into(),
+        }
+    }
+
+    /// Number of values that travel with a step.
+    fn width(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The step with all of its values in place of its estimates; without any if it has another number of estimates, so that
+    /// the ring refuses it. Allocates nothing.
+    #[inline]
+    fn widen<'a>(&'a mut self, step: &Step<'a>) -> Step<'a> {
+        if step.estimates.len() != self.outputs {
+            return Step {
+                estimates: &[],
+                beside: &[],
+                ..*step
+            };
+        }
+        let (estimates, rest) = self.values.split_at_mut(self.outputs);
+        estimates.copy_from_slice(step.estimates);
+        if let Some((flags, values)) = rest.split_last_mut() {
+            *flags = f32::from_bits(step.status.bits());
+            if let Some(gate) = &self.gate {
+                let open = step.status.contains(StepStatus::CHANNELS);
+                gate.fill(step.classes.iter().copied(), open, values);
+            }
+        }
+        let beside: &[f64] = if step.beside.len() == self.outputs {
+            self.beside[..self.outputs].copy_from_slice(step.beside);
+            &self.beside
+        } else {
+            &[]
+        };
+        Step {
+            estimates: &self.values,
+            beside,
+            ..*step
+        }
+    }
 }
 
 impl Tap for Feed {
@@ -87,10 +150,7 @@ impl Tap for Feed {
         let tick = step.tick.saturating_sub(self.offset);
         self.last = Some(tick);
         let step = Step { tick, ..*step };
-        match &mut self.gate {
-            Some(gate) => self.ring.push(&gate.widen(&step)),
-            None => self.ring.push(&step),
-        };
+        self.ring.push(&self.row.widen(&step));
     }
 
     fn rest(&mut self) {
@@ -115,6 +175,8 @@ impl FeedReader {
             return false;
         }
         let record = &mut self.step;
+        let flags = record.estimates.pop().map_or(0, f32::to_bits);
+        step.status = StepStatus::from_bits(flags);
         let estimates = record.estimates.len().min(self.outputs);
         step.gate.clear();
         step.gate.extend(record.estimates.drain(estimates..));

@@ -14,6 +14,7 @@ struct TestStep {
     counts: Vec<u16>,
     estimates: Vec<f32>,
     beside: Vec<f64>,
+    status: StepStatus,
 }
 
 fn made(number: u64) -> TestStep {
@@ -36,6 +37,7 @@ fn made(number: u64) -> TestStep {
         beside: (0..if with { OUTPUTS as u64 } else { 0 })
             .map(|i| (mix(i + 9) % 1_000) as f64)
             .collect(),
+        status: StepStatus::from_bits((mix(3) % (1 << 17)) as u32),
     }
 }
 
@@ -51,7 +53,7 @@ fn give(feed: &mut Feed, number: u64) {
         estimates: &step.estimates,
         beside: &step.beside,
         classes: &[],
-        status: StepStatus::OK,
+        status: step.status,
         previous_latency_ns: number as u32,
         swap: SwapState::Idle,
     });
@@ -73,6 +75,7 @@ fn check(taken: &FeedStep) {
     assert_eq!(taken.spikes, spikes, "step {}", taken.number);
     assert_eq!(taken.estimates, step.estimates);
     assert_eq!(taken.beside, beside);
+    assert_eq!(taken.status, step.status);
 }
 
 /// Steps through a ring of `words` while another thread reads; gives those that were read and those that were not.

@@ -1,7 +1,6 @@
 //! A gate on velocities: the probabilities of its classes and the factor of the gated outputs, beside the estimates of a step.
 
 use betz_runtime::model::{Decoder, Head};
-use betz_runtime::stream::{Step, StepStatus};
 use serde_json::{Value, json};
 
 /// The gate of a model of kind `gated`.
@@ -74,63 +73,12 @@ impl Gate {
     }
 }
 
-/// Room in which the estimates of a step and the values of its gate travel together.
-#[derive(Debug)]
-pub(crate) struct GateRow {
-    gate: Gate,
-    /// Number of estimates.
-    outputs: usize,
-    estimates: Box<[f32]>,
-    /// Estimates of a second model. It has no values of a gate: NaN.
-    beside: Box<[f64]>,
-}
-
-impl GateRow {
-    pub(crate) fn new(gate: Gate, outputs: usize) -> Self {
-        let width = outputs + gate.width();
-        Self {
-            gate,
-            outputs,
-            estimates: vec![0.0; width].into(),
-            beside: vec![f64::NAN; width].into(),
-        }
-    }
-
-    /// Number of values that travel with a step.
-    pub(crate) fn width(&self) -> usize {
-        self.estimates.len()
-    }
-
-    /// The step with the values of its gate behind its estimates. Allocates nothing.
-    pub(crate) fn widen<'a>(&'a mut self, step: &Step<'a>) -> Step<'a> {
-        if step.estimates.len() != self.outputs {
-            // It is refused for its number of estimates, as without a gate.
-            return *step;
-        }
-        let (estimates, values) = self.estimates.split_at_mut(self.outputs);
-        estimates.copy_from_slice(step.estimates);
-        let open = step.status.contains(StepStatus::CHANNELS);
-        self.gate.fill(step.classes.iter().copied(), open, values);
-        let beside: &[f64] = if step.beside.len() == self.outputs {
-            self.beside[..self.outputs].copy_from_slice(step.beside);
-            &self.beside
-        } else {
-            &[]
-        };
-        Step {
-            estimates: &self.estimates,
-            beside,
-            ..*step
-        }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::feed::{FeedStep, feed};
-    use betz_runtime::stream::{Input, SwapState, Tap};
+    use betz_runtime::stream::{Input, Step, StepStatus, SwapState, Tap};
 
     fn gate() -> Gate {
         Gate {
@@ -177,6 +125,7 @@ mod tests {
         assert_eq!(taken.gate, [0.75, 0.25, 0.375]);
         assert!(reader.take(&mut taken));
         assert_eq!(taken.beside, [5.0, 6.0]);
+        assert_eq!(taken.status, StepStatus::CHANNELS);
         assert_eq!(taken.gate[..2], [0.75, 0.25]);
         assert!(taken.gate[2].is_nan());
         assert!(reader.take(&mut taken));

@@ -12,7 +12,8 @@ use crate::frame::{
 };
 use crate::history::{Miss, SpannedFrame};
 use crate::labels;
-use crate::session_history::{Losses, StepFacts};
+use crate::session_counts::Losses;
+use crate::session_history::StepFacts;
 use serde_json::{Value, json};
 
 pub(crate) use crate::hub_state::{BOUNDS_NS, HubState, lock};
@@ -389,6 +390,7 @@ impl Hub {
             spikes: &self.step.spikes,
             previous_latency_ns: ns,
             missed,
+            status: self.step.status,
             estimates: &self.step.estimates,
             truth: &self.row,
             losses: self.losses,

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use betz_base::error::Result;
 use betz_runtime::stream::SwapState;
 use serde_json::Value;
 
@@ -85,13 +86,35 @@ impl HubState {
         }
     }
 
+    /// The history with the verdict on the decoder and those before it.
+    pub(crate) fn history_json(&self) -> Value {
+        let mut history = self.session.json();
+        history["verdict"] = self.judge.json();
+        history["past"] = self.judge.past().into();
+        history
+    }
+
+    /// The history as a file keeps it.
+    pub(crate) fn to_file(&self) -> Value {
+        let mut file = self.session.to_file();
+        file["past"] = self.judge.past_and_present(self.session.end()).into();
+        file
+    }
+
+    /// Puts the seconds and the verdicts of a file before those of this session.
+    pub(crate) fn restore(&mut self, file: &Value) -> Result<()> {
+        self.session.restore(file)?;
+        self.judge.restore(&file["past"]);
+        Ok(())
+    }
+
     /// If `second` comes after the open one: judges that, stores it, and returns it as JSON, with true if the verdict's level
     /// has changed.
     pub(crate) fn close_before(&mut self, second: i64, step_seconds: f64) -> Option<(Value, bool)> {
         let closed = self.session.over(second)?;
         let at = closed.at;
         let counts = closed.counts.to_vec();
-        let steps = closed.steps;
+        let (steps, flags) = (closed.steps, closed.flags);
         self.session
             .condition(&self.judge.ill(), self.masked.len(), self.model);
         self.session.close();
@@ -100,6 +123,7 @@ impl HubState {
         let closed = ClosedSecond {
             at,
             steps,
+            flags,
             counts: &counts,
         };
         let r2 = (r2, self.session.r2_steps());

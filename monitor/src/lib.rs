@@ -41,6 +41,7 @@ mod app;
 mod class_events;
 mod control;
 mod decisions;
+mod decoder_watch;
 mod expected;
 mod explore;
 mod feed;
@@ -62,6 +63,7 @@ mod options;
 mod page;
 mod parts;
 mod server;
+mod session_counts;
 mod session_file;
 mod session_history;
 mod simulation;
@@ -417,9 +419,12 @@ impl Monitor {
     /// Shows the state of the session in the page's status band, in place of the one before. A program that reports
     /// once per second is often enough.
     pub fn status(&self, status: &SessionStatus) {
+        let mut seen = lock(&self.shared.seen);
         if let Some(lately) = status.arrival_lately {
-            lock(&self.shared.seen).session.arrival(lately);
+            seen.session.arrival(lately);
         }
+        seen.judge.decoder.take_unlike(&status.into());
+        drop(seen);
         lock(&self.shared.status).set(status);
     }
 
@@ -435,6 +440,12 @@ impl Monitor {
         kept.map_err(|_| {
             Error::argument("history: expected one file for a session, got a second one")
         })
+    }
+
+    /// The session's history, as `GET /api/history` gives it: numbers of every second, and the verdict on the decoder with
+    /// those before it.
+    pub fn history(&self) -> serde_json::Value {
+        lock(&self.shared.seen).history_json()
     }
 
     /// Number of pages that watch.

@@ -340,11 +340,7 @@ async fn latency(State(app): State<App>) -> Response {
 
 /// The session's history by second, and the verdict on its decoder with those before.
 async fn history(State(app): State<App>) -> Response {
-    let seen = lock(&app.seen);
-    let mut history = seen.session.json();
-    history["verdict"] = seen.judge.json();
-    history["past"] = seen.judge.past().into();
-    drop(seen);
+    let history = lock(&app.seen).history_json();
     json_of(&history)
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn restore(app: &AppState, file: &Path) -> Result<()> {
     let value: Value = serde_json::from_slice(&text).map_err(|e| {
         Error::argument(format!("a session's history: expected JSON, got {e}")).at(file.display())
     })?;
-    let restored = lock(&app.seen).session.restore(&value);
+    let restored = lock(&app.seen).restore(&value);
     restored.map_err(|e| e.at(file.display()))
 }
 
@@ -48,7 +48,7 @@ impl HistoryKeeper {
         };
         let (end, history) = {
             let seen = lock(&app.seen);
-            (seen.session.end(), seen.session.to_file())
+            (seen.session.end(), seen.to_file())
         };
         if end == self.written {
             return;

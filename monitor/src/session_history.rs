@@ -7,11 +7,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use betz_base::error::{Error, Result};
+use betz_runtime::stream::StepStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::expected::Fit;
 use crate::frame::{BUCKETS, latency_bucket};
+use crate::session_counts::{FlagCounts, Losses};
 use crate::status::ArrivalToOutput;
 
 /// Slots of one second, of ten seconds, and of a minute or more that are kept.
@@ -28,33 +30,6 @@ const MOST_OUTPUTS: usize = 64;
 const FARTHEST: i64 = 1 << 40;
 /// Channels that are listed as silent, or as noisy.
 const MOST_LISTED: usize = 256;
-
-/// Losses of a session, as totals.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Losses {
-    pub(crate) dropped: u64,
-    pub(crate) late: u64,
-    pub(crate) unknown: u64,
-    pub(crate) not_shown: u64,
-}
-
-impl Losses {
-    fn since(self, before: Self) -> Self {
-        Self {
-            dropped: self.dropped.saturating_sub(before.dropped),
-            late: self.late.saturating_sub(before.late),
-            unknown: self.unknown.saturating_sub(before.unknown),
-            not_shown: self.not_shown.saturating_sub(before.not_shown),
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.dropped = self.dropped.saturating_add(other.dropped);
-        self.late = self.late.saturating_add(other.late);
-        self.unknown = self.unknown.saturating_add(other.unknown);
-        self.not_shown = self.not_shown.saturating_add(other.not_shown);
-    }
-}
 
 /// Steps by the time that they took.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +98,8 @@ pub(crate) struct Slot {
     pub(crate) spikes: u64,
     pub(crate) misses: u64,
     pub(crate) losses: Losses,
+    #[serde(default)]
+    pub(crate) flags: FlagCounts,
     pub(crate) computing: LatencySum,
     /// From arrival to output; of several seconds the greatest of each number.
     pub(crate) arrival: Option<ArrivalToOutput>,
@@ -159,6 +136,7 @@ impl Slot {
         self.spikes = self.spikes.saturating_add(next.spikes);
         self.misses = self.misses.saturating_add(next.misses);
         self.losses.add(next.losses);
+        self.flags.add(next.flags);
         self.computing.merge(&next.computing);
         self.arrival = match (self.arrival, next.arrival) {
             (Some(a), Some(b)) => Some(ArrivalToOutput {
@@ -225,6 +203,7 @@ struct OpenSecond {
 pub(crate) struct ClosedSecond<'a> {
     pub(crate) at: i64,
     pub(crate) steps: u64,
+    pub(crate) flags: FlagCounts,
     pub(crate) counts: &'a [u32],
 }
 
@@ -236,6 +215,7 @@ pub(crate) struct StepFacts<'a> {
     /// Time that the step before took; 0 if it is not known.
     pub(crate) previous_latency_ns: u32,
     pub(crate) missed: bool,
+    pub(crate) status: StepStatus,
     pub(crate) estimates: &'a [f32],
     /// Empty if it is not known.
     pub(crate) truth: &'a [f32],
@@ -290,6 +270,7 @@ impl SessionHistory {
         slot.spikes += step.spikes.len() as u64;
         slot.misses += u64::from(step.missed);
         slot.losses = step.losses;
+        slot.flags.add(FlagCounts::of(step.status));
         for &channel in step.spikes {
             if let Some(count) = open.counts.get_mut(channel as usize) {
                 *count += 1;
@@ -309,6 +290,7 @@ impl SessionHistory {
         Some(ClosedSecond {
             at: open.slot.at,
             steps: open.slot.steps,
+            flags: open.slot.flags,
             counts: &open.counts,
         })
     }
@@ -339,6 +321,10 @@ impl SessionHistory {
             return;
         };
         let totals = std::mem::replace(&mut self.losses, slot.losses);
+        // A session that goes on from its last checkpoint makes some steps again.
+        if slot.at < self.end() {
+            return;
+        }
         slot.losses = slot.losses.since(totals);
         slot.computing = LatencySum::from_counts(&latency, longest_ns);
         slot.condition = self.condition.clone();
@@ -540,7 +526,7 @@ fn json_of(slot: &Slot, r2: &[Option<f64>]) -> Value {
     json!({
         "at": slot.at, "seconds": slot.seconds, "steps": slot.steps, "spikes": slot.spikes, "misses": slot.misses,
         "lost": slot.losses.dropped, "late": slot.losses.late, "unknown": slot.losses.unknown,
-        "not_shown": slot.losses.not_shown, "computing": computing, "arrival": slot.arrival,
+        "not_shown": slot.losses.not_shown, "flags": slot.flags, "computing": computing, "arrival": slot.arrival,
         "r2": r2.iter().map(rounded).collect::<Vec<_>>(),
         "silent": condition.silent, "noisy": condition.noisy, "masked": condition.masked,
         "model": format!("{:016x}", condition.model),

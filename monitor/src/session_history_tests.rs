@@ -1,6 +1,7 @@
 //! The history against a plain loop over all steps, and its size.
 
 use super::*;
+use betz_runtime::stream::StepStatus;
 
 /// A step as the plain loop remembers it.
 #[derive(Clone)]
@@ -56,6 +57,7 @@ fn session(seconds: i64, per_second: i64) -> (SessionHistory, Vec<PlainStep>) {
             spikes: &vec![1; step.spikes],
             previous_latency_ns: step.ns,
             missed: step.missed,
+            status: StepStatus::OK,
             estimates: &[step.estimate],
             truth: &[step.truth],
             losses: Losses {
@@ -170,6 +172,7 @@ fn a_session_that_goes_on_has_the_seconds_of_its_file_too() {
                 spikes: &[1],
                 previous_latency_ns: 100,
                 missed: false,
+                status: StepStatus::OK,
                 estimates: &[0.0],
                 truth: &[f32::NAN],
                 losses: Losses::default(),
@@ -227,6 +230,7 @@ fn labels_that_come_late_count_in_the_second_of_their_step() {
             spikes: &[],
             previous_latency_ns: 0,
             missed: false,
+            status: StepStatus::OK,
             estimates: &[second as f32],
             truth: &[],
             losses: Losses::default(),
@@ -256,6 +260,7 @@ fn lists_of_channels_are_those_of_all_seconds_of_a_slot() {
             spikes: &[],
             previous_latency_ns: 0,
             missed: false,
+            status: StepStatus::OK,
             estimates: &[],
             truth: &[],
             losses: Losses::default(),
@@ -289,6 +294,7 @@ fn a_day_takes_no_more_than_its_bound() {
             spikes: &[7],
             previous_latency_ns: 64 << (second % 20),
             missed: false,
+            status: StepStatus::OK,
             estimates: &values,
             truth: &values,
             losses: Losses::default(),

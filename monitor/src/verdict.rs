@@ -2,13 +2,15 @@
 //!
 //! The judge looks at every second once: at R² of the last half minute against the model's cross-validated score, and at the
 //! rates of channels against those of training, or against the session's first minute for a model that does not store them.
-//! A cause stays until what raised it is gone for some seconds, or its channels are masked.
+//! A cause stays until what raised it is gone for some seconds, or its channels are masked. The decoder's own flags are causes,
+//! and so is the comparison of windows with training where the session makes it.
 
 use std::collections::VecDeque;
 
 use betz_runtime::stream::{ChannelDetector, ChannelRules, ChannelState};
 use serde_json::{Value, json};
 
+use crate::decoder_watch::DecoderWatch;
 use crate::session_history::ClosedSecond;
 use crate::source::Training;
 
@@ -74,6 +76,11 @@ pub(crate) enum CauseKind {
     Accuracy,
     Slow,
     Drift,
+    /// Steps are flagged.
+    Flags,
+    /// Half of the steps or more are flagged.
+    ManyFlags,
+    Unlike,
 }
 
 impl CauseKind {
@@ -84,13 +91,15 @@ impl CauseKind {
             Self::Accuracy => "accuracy",
             Self::Slow => "slow fall",
             Self::Drift => "drift",
+            Self::Flags | Self::ManyFlags => "flags",
+            Self::Unlike => "unlike training",
         }
     }
 
     fn level(self) -> Level {
         match self {
-            Self::Silent | Self::Noisy | Self::Accuracy => Level::Bad,
-            Self::Slow | Self::Drift => Level::Watch,
+            Self::Silent | Self::Noisy | Self::Accuracy | Self::ManyFlags => Level::Bad,
+            Self::Slow | Self::Drift | Self::Flags | Self::Unlike => Level::Watch,
         }
     }
 }
@@ -103,21 +112,21 @@ pub(crate) struct Cause {
     pub(crate) since: i64,
     /// Channels concerned, ascending; empty for a fall of R².
     pub(crate) channels: Vec<u32>,
-    words: String,
+    pub(crate) words: String,
 }
 
 /// A condition that must last before it counts, and be gone for a while before it does not.
 #[derive(Debug, Clone, Copy, Default)]
-struct Persistence {
+pub(crate) struct Persistence {
     seconds: u32,
     well: u32,
-    since: i64,
-    holds: bool,
+    pub(crate) since: i64,
+    pub(crate) holds: bool,
 }
 
 impl Persistence {
     /// `yes`: it holds in this second; `no`: it is surely gone.
-    fn observe(&mut self, at: i64, (yes, no): (bool, bool), [enter, leave]: [u32; 2]) {
+    pub(crate) fn observe(&mut self, at: i64, (yes, no): (bool, bool), [enter, leave]: [u32; 2]) {
         if yes {
             if self.seconds == 0 && !self.holds {
                 self.since = at;
@@ -164,6 +173,7 @@ pub(crate) struct Judge {
     r2_seconds: VecDeque<f64>,
     fall: Persistence,
     slow: Persistence,
+    pub(crate) decoder: DecoderWatch,
     pub(crate) level: Level,
     /// Second since which the level holds, or its earliest cause.
     pub(crate) since: i64,
@@ -188,6 +198,7 @@ impl Judge {
             r2_seconds: VecDeque::new(),
             fall: Persistence::default(),
             slow: Persistence::default(),
+            decoder: DecoderWatch::default(),
             level: Level::Unknown,
             since: 0,
             causes: Vec::new(),
@@ -223,6 +234,7 @@ impl Judge {
         self.r2 = r2.filter(|_| r2_steps >= FEWEST_STEPS);
         self.rates(second);
         self.accuracy(second.at);
+        self.decoder.observe(second);
         let causes = self.found(masked, names);
         let worst = causes.iter().map(|c| c.kind.level()).max();
         let level = match worst {
@@ -436,6 +448,7 @@ impl Judge {
                 channels: drift,
             });
         }
+        found.extend(self.decoder.causes());
         found
     }
 
@@ -474,6 +487,32 @@ impl Judge {
         })
     }
 
+    /// Verdicts up to `end`, this one among them, the oldest first.
+    pub(crate) fn past_and_present(&self, end: i64) -> Vec<Value> {
+        let mut all = self.past();
+        if self.level != Level::Unknown && self.since < end {
+            all.push(json!({
+                "from": self.since, "to": end, "level": self.level.name(), "words": self.words(),
+            }));
+        }
+        all
+    }
+
+    /// Puts the verdicts of a file before those of this session. Other values are left out.
+    pub(crate) fn restore(&mut self, verdicts: &Value) {
+        let of = |one: &&Value| {
+            let [from, to] = ["from", "to"].map(|end| one[end].as_i64());
+            from.zip(to).is_some_and(|(from, to)| from <= to)
+                && one["level"].is_string()
+                && one["words"].is_string()
+        };
+        let known = verdicts.as_array().into_iter().flatten().filter(of);
+        let mut all: VecDeque<Value> = known.cloned().collect();
+        all.append(&mut self.past);
+        let old = all.len().saturating_sub(MOST_PAST);
+        self.past = all.split_off(old);
+    }
+
     /// Verdicts before this one, the oldest first.
     pub(crate) fn past(&self) -> Vec<Value> {
         self.past.iter().cloned().collect()
@@ -498,6 +537,9 @@ fn digits(factor: f64) -> String {
     }
 }
 
+#[cfg(test)]
+#[path = "verdict_on_recordings.rs"]
+mod on_recordings;
 #[cfg(test)]
 #[path = "verdict_tests.rs"]
 mod tests;

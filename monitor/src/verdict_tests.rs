@@ -1,6 +1,8 @@
 //! Verdicts on made sessions: how soon they come, how often they are false, and which channels they name.
 
 use super::*;
+use crate::session_counts::FlagCounts;
+use crate::status::{RecalibrationStatus, SessionStatus};
 
 const CHANNELS: usize = 96;
 const STEPS: u64 = 100;
@@ -47,6 +49,7 @@ struct Session {
     masked: Vec<u32>,
     at: i64,
     noise: f64,
+    flags: FlagCounts,
 }
 
 impl Session {
@@ -63,6 +66,7 @@ impl Session {
             masked: Vec::new(),
             at: 0,
             noise: 0.0,
+            flags: FlagCounts::default(),
         }
     }
 
@@ -82,6 +86,7 @@ impl Session {
         let second = ClosedSecond {
             at: self.at,
             steps: STEPS,
+            flags: self.flags,
             counts: &counts,
         };
         let r2 = (r2.map(|r2| r2 + self.noise), 3_000);
@@ -272,4 +277,94 @@ fn without_rates_or_a_score_of_training_the_verdict_says_so() {
         session.second(None, |c, usual| if c == 8 { 0.0 } else { usual });
     }
     assert_eq!(session.named(CauseKind::Silent), [8]);
+}
+
+#[test]
+fn flags_of_the_decoder_are_causes_as_long_as_many_steps_have_them() {
+    let mut session = Session::new(41, Some(SCORE));
+    // A step in twenty is nothing.
+    session.flags.clamped = 5;
+    session.run(120, 0.80, |_, usual| usual);
+    assert_eq!(session.judge.level, Level::Good);
+    session.flags.out_of_range = 30;
+    let passed = session.until(Level::Watch, 30, 0.80, |_, usual| usual);
+    assert!((5..=10).contains(&passed), "{passed} s");
+    let words = session.judge.words();
+    assert!(words.starts_with("out of range in "), "{words}");
+    assert!(!words.contains("clamped"), "{words}");
+    session.flags.clamped = 80;
+    session.until(Level::Bad, 30, 0.80, |_, usual| usual);
+    session.run(10, 0.80, |_, usual| usual);
+    assert_eq!(
+        session.judge.words(),
+        "clamped in 80 % of the steps, out of range in 30 % of the steps"
+    );
+    assert_eq!(session.judge.json()["causes"][0]["kind"], "flags");
+    session.flags = FlagCounts::default();
+    let passed = session.until(Level::Good, 40, 0.80, |_, usual| usual);
+    assert!((15..=30).contains(&passed), "{passed} s");
+}
+
+#[test]
+fn unlike_training_is_watched_and_a_recalibration_knows_better() {
+    let mut session = Session::new(43, Some(SCORE));
+    session.run(60, 0.80, |_, usual| usual);
+    let tell = |session: &mut Session, nats, recalibration| {
+        let status = SessionStatus {
+            unlike_training: nats,
+            recalibration,
+            ..SessionStatus::default()
+        };
+        session.judge.decoder.take_unlike(&(&status).into());
+        session.run(1, 0.80, |_, usual| usual);
+        (session.judge.level, session.judge.words())
+    };
+    assert_eq!(tell(&mut session, Some(0.08), None).0, Level::Good);
+    let unlike = (Level::Watch, "unlike training (0.25 nats)".to_owned());
+    assert_eq!(tell(&mut session, Some(0.25), None), unlike);
+    let at = session.judge.since;
+    // Between its limits it stays, and not a number is none.
+    assert_eq!(tell(&mut session, Some(0.16), None).0, Level::Watch);
+    assert_eq!(session.judge.since, at);
+    assert_eq!(tell(&mut session, Some(f64::NAN), None).0, Level::Good);
+    // A session that is recalibrated: behaviour may explain the distance.
+    let mut recalibration = RecalibrationStatus::default();
+    let told = tell(&mut session, Some(0.9), Some(recalibration.clone()));
+    assert_eq!(told.0, Level::Good);
+    recalibration.suggested = true;
+    let told = tell(&mut session, Some(0.9), Some(recalibration.clone()));
+    let words = "unlike training (0.90 nats): a recalibrated model waits";
+    assert_eq!(told, (Level::Watch, words.to_owned()));
+    recalibration.roll_back = true;
+    let told = tell(&mut session, None, Some(recalibration));
+    assert_eq!(told.1, "unlike training: the model before is advised");
+    assert_eq!(session.judge.causes[0].kind, CauseKind::Unlike);
+}
+
+#[test]
+fn verdicts_of_a_file_come_before_those_of_the_session_that_goes_on() {
+    let mut first = Session::new(47, Some(SCORE));
+    first.run(60, 0.80, |_, usual| usual);
+    first.until(Level::Bad, 60, 0.40, |_, usual| usual);
+    let end = first.at;
+    let file = Value::from(first.judge.past_and_present(end));
+    let levels = |judge: &Judge| -> Vec<String> {
+        let past = judge.past();
+        past.iter()
+            .map(|v| v["level"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let mut next = Session::new(48, Some(SCORE));
+    next.at = end;
+    next.run(60, 0.80, |_, usual| usual);
+    next.until(Level::Bad, 60, 0.40, |_, usual| usual);
+    assert_eq!(levels(&next.judge), ["good"]);
+    next.judge.restore(&file);
+    assert_eq!(levels(&next.judge), ["good", "bad", "good"]);
+    assert_eq!(next.judge.past()[1]["to"], end);
+    // Other values are left out.
+    next.judge
+        .restore(&json!([7, {"from": 3}, {"from": 9, "to": 8, "level": "bad", "words": "x"}]));
+    next.judge.restore(&json!("none"));
+    assert_eq!(levels(&next.judge).len(), 3);
 }

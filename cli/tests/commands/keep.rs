@@ -227,3 +227,84 @@ fn the_page_of_a_session_that_was_killed_has_the_same_address_again() {
         stop.store(true, Ordering::Relaxed);
     });
 }
+
+/// The history that a session keeps beside its only recording, once it is written.
+fn kept_history(folder: &Path) -> Option<serde_json::Value> {
+    let recording = std::fs::read_dir(folder.join("recordings")).ok()?.next()?;
+    let text = std::fs::read(recording.ok()?.path().join("history.json")).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+#[test]
+fn the_history_of_a_session_that_was_killed_goes_on_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    any_model(folder);
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let rig = free.local_addr().unwrap().to_string();
+    drop(free);
+    write_plan(folder, &rig, &sink.local_addr().unwrap().to_string());
+    let stop = AtomicBool::new(false);
+    let (before, output) = std::thread::scope(|scope| {
+        scope.spawn(|| send(&rig, &stop));
+        let mut keeper = spawned(folder, "run kept.toml --keep --page --no-open --json");
+        let before = loop {
+            assert!(keeper.try_wait().unwrap().is_none(), "ended");
+            match kept_history(folder) {
+                Some(history) => break history,
+                None => output(&sink, 0),
+            };
+        };
+        let session = session_of(keeper.id()).unwrap();
+        let kill = std::process::Command::new("kill")
+            .args(["-9", &session])
+            .status();
+        assert!(kill.unwrap().success());
+        while session_of(keeper.id()).is_none_or(|now| now == session) {
+            assert!(keeper.try_wait().unwrap().is_none(), "ended");
+            std::thread::yield_now();
+        }
+        sink.set_nonblocking(true).unwrap();
+        while sink.recv(&mut [0; 256]).is_ok() {}
+        sink.set_nonblocking(false).unwrap();
+        let again = output(&sink, 0);
+        // Some seconds more, in steps of 10 ms or longer.
+        output(&sink, again + 300);
+        terminate(&mut keeper);
+        let output = keeper.wait_with_output().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        (before, output)
+    });
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    assert!(
+        !errors.contains("without the session's history"),
+        "{errors}"
+    );
+    let after = kept_history(folder).unwrap();
+    let slots = |history: &serde_json::Value| history["slots"].as_array().unwrap().clone();
+    let (first, all) = (slots(&before), slots(&after));
+    assert!(first.len() >= 10, "{before}");
+    assert_eq!(all[..first.len()], first[..], "what was written stays");
+    let at = |slot: &serde_json::Value| slot["at"].as_i64().unwrap();
+    assert!(all.windows(2).all(|two| at(&two[0]) < at(&two[1])));
+    assert!(all.len() > first.len() + 1, "{} slots", all.len());
+    // No step counts twice.
+    let most = first
+        .iter()
+        .map(|s| s["steps"].as_u64().unwrap())
+        .max()
+        .unwrap();
+    assert!(all.iter().all(|s| s["steps"].as_u64().unwrap() <= most + 1));
+    // The report at the end has the same seconds, with the verdict.
+    let text = String::from_utf8(output.stdout).unwrap();
+    let told: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let told = &told["history"];
+    assert!(told["verdict"]["level"].is_string(), "{told}");
+    let reported = slots(told);
+    assert!(reported.len() + 1 >= all.len() && reported.len() <= all.len());
+    for (own, kept) in reported.iter().zip(&all) {
+        assert_eq!((at(own), &own["steps"]), (at(kept), &kept["steps"]));
+    }
+}

@@ -71,3 +71,30 @@ test("what changed is a part, and all of it is in the part", () => {
     if (!inside) assert.deepEqual(cells.counts.subarray(c * 8, c * 8 + 8), before.subarray(c * 8, c * 8 + 8), `column ${c}`);
   }
 });
+
+test("counts of bins are colours on a scale on which 1 and 16 differ; single spikes are ink", () => {
+  const store = (stepSeconds: number) => new Store({ channels: CHANNELS, outputs: 1, stepSeconds, keepSeconds: 600 }, 0);
+  const cells = new Cells(), binned = store(0.1), sixteen: [number, number][] = Array.from({ length: 16 }, () => [5, 2]);
+  binned.add(frame(0, 0, 10, [[3, 1], ...sixteen]), false);
+  assert.equal(binned.binned, true);
+  cells.update(binned, { ...base, end: 10, window: 10 }, 10, 8);
+  const heat = cells.heat()!;
+  assert.equal(heat.top, 16);
+  assert.ok(heat.of(16) === 1 && heat.of(1) < 0.3 && heat.of(1) > 0.1, String(heat.of(1)));
+  // The scale stays while counts of its power of two come, and follows those above.
+  binned.add(frame(1, 10, 10, Array.from({ length: 9 }, () => [12, 0])), false);
+  cells.update(binned, { ...base, end: 20, window: 10 }, 10, 8);
+  assert.equal(cells.heat()!.top, 16);
+  binned.add(frame(2, 20, 10, Array.from({ length: 17 }, () => [22, 0])), false);
+  cells.update(binned, { ...base, end: 30, window: 10 }, 10, 8);
+  assert.equal(cells.heat()!.top, 32);
+  // Steps of a millisecond hold single spikes, also two of a channel; so do bins that never hold more.
+  const fine = store(0.001);
+  fine.add(frame(0, 0, 10, sixteen), false);
+  cells.update(fine, { ...base, end: 10, window: 10 }, 10, 8);
+  assert.equal(cells.heat(), null);
+  const single = store(0.1);
+  single.add(frame(0, 0, 10, [[3, 1], [4, 1], [4, 2]]), false);
+  cells.update(single, { ...base, end: 10, window: 10 }, 10, 8);
+  assert.equal(cells.heat(), null);
+});

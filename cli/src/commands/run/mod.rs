@@ -181,7 +181,8 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
     // No command stands, however it ended.
     let rested = live.rest_outputs(&mut |_| Ok(()));
     let recorded = decoded.and_then(|()| live.stop().map(drop)).and(rested);
-    let told = RunReport::new(&live, &status, started.elapsed());
+    let history = page.as_ref().map(|page| page.monitor.history());
+    let told = RunReport::new(&live, &status, started.elapsed()).with_history(history);
     if !told.has_decoded() {
         recorded?;
         report::tell(&told, args.json)?;

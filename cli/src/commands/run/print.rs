@@ -7,6 +7,7 @@ use betz::{Error, ErrorKind, Result};
 use betz_live::record::Disk;
 use betz_live::{LearnReport, Live, Plan, Report, SessionReport, SinkHealth, SourceHealth, Step};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::recalibration;
 use crate::report::{self, Outcome};
@@ -243,6 +244,9 @@ pub(super) struct RunReport {
     /// True if the plan has an address for labels.
     #[serde(skip)]
     hears_labels: bool,
+    /// History of a session with a page: numbers by second, and verdicts on its decoder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<Value>,
     /// Limits that were crossed.
     pub(super) crossed: Vec<String>,
 }
@@ -260,8 +264,13 @@ impl RunReport {
             sinks: live.sink_health(),
             not_stored: live.not_stored().map(|e| e.message().to_owned()),
             hears_labels: live.plan().labels.from.is_some(),
+            history: None,
             crossed: live.crossed(),
         }
+    }
+
+    pub(super) fn with_history(self, history: Option<Value>) -> Self {
+        Self { history, ..self }
     }
 
     /// Refuses a session whose source never sent a block.
@@ -397,6 +406,13 @@ impl Outcome for RunReport {
                 disk(recorder.disk),
                 recorder.fullest * 100.0,
                 folder.display()
+            ))?;
+        }
+        if let Some(history) = &self.history {
+            let words = history["verdict"]["words"].as_str();
+            report::line(&format!(
+                "verdict at the end: {}",
+                words.unwrap_or_default()
             ))?;
         }
         for limit in &self.crossed {

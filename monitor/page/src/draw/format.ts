@@ -16,6 +16,14 @@ export function ticks(from: number, to: number, most: number): number[] {
   return all;
 }
 
+/** Values of 1, 2 and 5 times a power of ten between two positive ends; powers of ten alone if those are many. */
+export function logTicks(low: number, high: number): number[] {
+  if (!(low > 0 && high > low)) return [];
+  const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high)), steps = high > 100 * low ? [1] : [1, 2, 5], all: number[] = [];
+  for (let e = first; e <= last; e++) for (const m of steps) { const v = m * 10 ** e; if (v >= low && v <= high) all.push(v); }
+  return all;
+}
+
 export function clock(seconds: number, digits = 0): string {
   // Rounded before it is split: 59.96 s are 1:00.0, not 0:60.0.
   const unit = 10 ** digits, all = Math.round(seconds * unit), rest = (all % (60 * unit)) / unit, minutes = Math.floor(all / (60 * unit));

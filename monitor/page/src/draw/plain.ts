@@ -1,5 +1,6 @@
 // The raster without WebGL2: the same cells, copied into a picture at most ten times per second.
 import type { Store } from "../link/store.ts";
+import { ramp } from "./colour.ts";
 import { Cells, type Picture } from "./raster.ts";
 
 const TURN_MS = 100;
@@ -24,9 +25,10 @@ export class PlainRaster {
     const same = this.drawn && this.drawn.end === picture.end && this.drawn.paper === picture.paper && !resized;
     if (same && changed && changed[1] < changed[0]) return;
     this.drawn = picture;
-    const { rows, columns, counts, state } = this.cells, { per, least } = this.cells.ink(), image = g.createImageData(w, h), pixels = new Uint32Array(image.data.buffer), stop = this.cells.stop(picture.end);
+    const { rows, columns, counts, state } = this.cells, { per, least } = this.cells.ink(), heat = this.cells.heat(), scale = ramp(), image = g.createImageData(w, h), pixels = new Uint32Array(image.data.buffer), stop = this.cells.stop(picture.end);
     // Colour of a count on paper with this tint; the red byte comes first.
     const inks = (tint: number) => Uint32Array.from({ length: 256 }, (_, v) => {
+      if (heat && v > 0) { const c = scale[Math.round(255 * heat.of(v * store.unit))]!; return 0xff000000 | c[2] << 16 | c[1] << 8 | c[0]; }
       const a = v === 0 ? 0 : least + (1 - least) * v / (v + 0.6 * per), byte = (k: 0 | 1 | 2) => Math.round(255 * ((picture.paper[k] + (picture.dim[k] - picture.paper[k]) * tint) * (1 - a) + picture.ink[k] * a));
       return 0xff000000 | byte(2) << 16 | byte(1) << 8 | byte(0);
     });

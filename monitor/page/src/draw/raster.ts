@@ -2,6 +2,7 @@
 // cost is the same for ten spikes and ten million.
 import type { Store } from "../link/store.ts";
 import { lowerBound } from "../link/store.ts";
+import { ramp } from "./colour.ts";
 import { program, type Rgb } from "./gl.ts";
 
 export interface Picture {
@@ -24,6 +25,8 @@ export class Cells {
   state = new Uint8Array(0);
   /** Spikes of a column. */
   sums = new Float32Array(0);
+  /** Most of a column's counts. */
+  private tops = new Uint8Array(0);
   /** The row of a channel; -1 where it is not shown. */
   private rowOf = new Int32Array(0);
   private end = 0; private window = 1; private from = 0; private to = 1; private order: Uint32Array | null = null;
@@ -61,6 +64,17 @@ export class Cells {
     return { per, least, of: n => n > 0 ? least + (1 - least) * n / (n + 0.6 * per * unit) : 0 };
   }
 
+  /** Counts of bins are colours, on a logarithmic scale up to `top` spikes, so that 1 and 16 differ; null where spikes are ink. The scale is in powers
+   *  of two: it stays while time moves on. */
+  heat(): { top: number; of: (spikes: number) => number } | null {
+    const s = this.store;
+    if (!s?.binned || s.offset) return null;
+    let most = 1;
+    for (const n of this.tops) if (n > most) most = n;
+    const top = 2 ** Math.ceil(Math.log2(Math.max(2, most * s.unit)));
+    return { top, of: n => Math.min(1, Math.log1p(n) / Math.log1p(top)) };
+  }
+
   /** Ticks [a, b) are in the columns [start(a), stop(b)), counted from the clock's start. */
   start(tick: number): number { return Math.floor(tick * this.columns / this.window); }
   stop(tick: number): number { return Math.ceil(tick * this.columns / this.window); }
@@ -90,10 +104,12 @@ export class Cells {
       this.counts = new Uint8Array(columns * rows);
       this.state = new Uint8Array(columns);
       this.sums = new Float32Array(columns);
+      this.tops = new Uint8Array(columns);
     } else {
       this.counts.fill(0);
       this.state.fill(0);
       this.sums.fill(0);
+      this.tops.fill(0);
     }
     Object.assign(this, { store, columns, rows, end: picture.end, window: picture.window, from: picture.from, to: picture.to, order: picture.order, version: store.version });
     const { from, to, order } = picture;
@@ -108,10 +124,11 @@ export class Cells {
     this.counts.fill(0, c * this.rows, (c + 1) * this.rows);
     this.state[c] = 0;
     this.sums[c] = 0;
+    this.tops[c] = 0;
   }
 
   private count(store: Store, from: number, to: number): void {
-    const { rows, columns, counts, sums, rowOf } = this;
+    const { rows, columns, counts, sums, tops, rowOf } = this;
     const mark = (a: number, b: number, state: number) => {
       if (a < b) for (let c = this.start(a), last = this.stop(b); c < last; c++) this.state[this.wrap(c)] = state;
     };
@@ -133,15 +150,16 @@ export class Cells {
       else if (tick !== last) { last = tick; column = this.wrap(this.start(tick)); }
       sums[column]! += weights[i]!;
       for (let k = column; k < column + wide; k++) {
-        const at = (k < columns ? k : k - columns) * rows + row, sum = counts[at]! + n;
-        counts[at] = sum < 255 ? sum : 255;
+        const c = k < columns ? k : k - columns, at = c * rows + row, sum = counts[at]! + n, held = sum < 255 ? sum : 255;
+        counts[at] = held;
+        if (held > tops[c]!) tops[c] = held;
       }
     }
   }
 }
 
 const VERTEX = "out vec2 uv;void main(){vec2 q=vec2(gl_VertexID&1,gl_VertexID>>1)*2.;uv=q;gl_Position=vec4(q*2.-1.,0,1);}";
-const FRAGMENT = `uniform sampler2D cells,states;uniform float head,per,rows,sweep,gap,least;uniform vec3 ink,paper,dim;in vec2 uv;out vec4 o;
+const FRAGMENT = `uniform sampler2D cells,states,heat;uniform float head,per,rows,sweep,gap,least,top,unit;uniform vec3 ink,paper,dim;in vec2 uv;out vec4 o;
 void main(){float x=fract(uv.x+head*(1.-sweep)),y=1.-uv.y;
 float s=texture(states,vec2(x,.5)).r*255.;
 vec3 c=paper;
@@ -149,8 +167,10 @@ if(s<.5)c=mix(paper,dim,.07);
 if(s>1.5){float d=mod(gl_FragCoord.x+gl_FragCoord.y,10.);c=mix(paper,dim,d<2.?.65:.08);}
 float v=texture(cells,vec2(y,x)).r*255.;
 float a=v>0.?least+(1.-least)*v/(v+.6*per):0.;
+vec3 i=ink;
+if(top>0.&&v>0.){a=1.;i=texture(heat,vec2(clamp(log(1.+v*unit)/log(1.+top),0.,1.),.5)).rgb;}
 a*=step(gap,fract(y*rows));
-c=mix(c,ink,a);
+c=mix(c,i,a);
 if(sweep>.5){float f=fract(uv.x-head);if(f<.004)c=ink;else if(f<.02)c=mix(paper,dim,.07);}
 o=vec4(c,1);}`;
 
@@ -161,6 +181,9 @@ export class RasterView {
   private uniforms: Record<string, WebGLUniformLocation | null> = {};
   private counts: WebGLTexture | null = null;
   private states: WebGLTexture | null = null;
+  private heat: WebGLTexture | null = null;
+  /** The scale that is in the texture. */
+  private scale: unknown = null;
   private sized = "";
   /** Most texels of a side. */
   private most = 0;
@@ -177,8 +200,9 @@ export class RasterView {
 
   private begin(): void {
     this.program = program(this.gl, VERTEX, FRAGMENT);
+    this.scale = null;
     this.most = this.gl.getParameter(this.gl.MAX_TEXTURE_SIZE) as number;
-    for (const name of ["cells", "states", "head", "per", "rows", "sweep", "gap", "least", "ink", "paper", "dim"]) this.uniforms[name] = this.gl.getUniformLocation(this.program, name);
+    for (const name of ["cells", "states", "head", "per", "rows", "sweep", "gap", "least", "ink", "paper", "dim", "heat", "top", "unit"]) this.uniforms[name] = this.gl.getUniformLocation(this.program, name);
   }
 
   /** `size`: device pixels; those of the canvas on the page where none is said. */
@@ -204,11 +228,27 @@ export class RasterView {
     const u = this.uniforms, pixels = h / rows;
     gl.uniform1i(u["cells"]!, 0); gl.uniform1i(u["states"]!, 1);
     gl.uniform1f(u["head"]!, head); gl.uniform1f(u["sweep"]!, picture.sweep ? 1 : 0);
-    const { per, least } = this.cells.ink();
+    const { per, least } = this.cells.ink(), heat = this.cells.heat();
+    if (heat) this.colours();
+    gl.activeTexture(gl.TEXTURE2); gl.bindTexture(gl.TEXTURE_2D, this.heat);
+    gl.uniform1i(u["heat"]!, 2); gl.uniform1f(u["top"]!, heat?.top ?? 0); gl.uniform1f(u["unit"]!, store.unit);
     gl.uniform1f(u["per"]!, per); gl.uniform1f(u["least"]!, least);
     gl.uniform1f(u["rows"]!, rows); gl.uniform1f(u["gap"]!, pixels >= 3 ? Math.min(0.34, 1.01 / pixels * Math.max(1, Math.floor(pixels / 6))) : 0);
     gl.uniform3fv(u["ink"]!, picture.ink); gl.uniform3fv(u["paper"]!, picture.paper); gl.uniform3fv(u["dim"]!, picture.dim);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
+  }
+
+  /** Puts the scale of counts into its texture. */
+  private colours(): void {
+    const gl = this.gl, scale = ramp();
+    if (this.scale === scale) return;
+    this.scale = scale;
+    gl.deleteTexture(this.heat);
+    this.heat = gl.createTexture();
+    gl.activeTexture(gl.TEXTURE2); gl.bindTexture(gl.TEXTURE_2D, this.heat);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, scale.length, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, Uint8Array.from(scale.flatMap(c => [...c, 255])));
+    for (const which of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, which, gl.NEAREST);
+    for (const which of [gl.TEXTURE_WRAP_S, gl.TEXTURE_WRAP_T]) gl.texParameteri(gl.TEXTURE_2D, which, gl.CLAMP_TO_EDGE);
   }
 
   private textures(w: number, rows: number): void {

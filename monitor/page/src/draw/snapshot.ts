@@ -1,5 +1,6 @@
 // One HTML file of a moment: its picture, the session's numbers and what happened, readable without a server.
-import { safe, type Facts, type Inks } from "./export.ts";
+import { safe } from "./escape.ts";
+import type { Facts, Inks } from "./export.ts";
 
 export interface Snapshot {
   facts: [name: string, value: string][];

@@ -1,6 +1,6 @@
 // Windows with more steps or spikes than are stored one by one: the server counts them in cells.
 import { More, numbers, type Frame } from "./frame.ts";
-import { Store, type Shape } from "./store.ts";
+import { LEAST_BIN_SECONDS, Store, type Shape } from "./store.ts";
 
 /** Steps to load, and the number of steps per cell; 0: every spike by itself. */
 export interface Plan { from: number; to: number; cell: number }
@@ -42,6 +42,7 @@ export function overviewStore(frame: Frame, shape: Omit<Shape, "keepSeconds">, s
   }
   s.groupedRows = rows;
   s.unit = Math.ceil(most / 255);
+  s.binned = shape.tickSeconds === undefined && shape.stepSeconds >= LEAST_BIN_SECONDS && most > 1;
   s.first = frame.first;
   s.end = Math.min(steps, frame.first + frame.ticks);
   s.rows = 2 * columns;

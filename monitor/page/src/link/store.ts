@@ -21,6 +21,8 @@ export interface Second { spikes: number; misses: number; r2: number }
 /** Seconds of the latency line. */
 export const LATENCY_SECONDS = 60;
 const MOST_MISSES = 10_000, MOST_EVENTS = 2_000, MOST_TRIALS = 20_000;
+/** Shortest step whose counts are shown as such; several spikes in a shorter one are single spikes still. */
+export const LEAST_BIN_SECONDS = 0.005;
 /** Largest number of spikes in the store: 48 MB. */
 const MOST_SPIKES = 1 << 23;
 
@@ -64,6 +66,8 @@ export class Store {
   cell = 1;
   /** Spikes per level of ink: more than 1 where a cell holds more than a byte counts. */
   unit = 1;
+  /** True if steps are bins that hold several spikes of a channel. */
+  binned = false;
   /** True if there were more spikes than room, so that less time is stored than requested. */
   cut = false;
   private readonly keep: number;
@@ -263,6 +267,7 @@ export class Store {
       const at = this.spikes, ticks = this.tick, offsets = frame.spikeTick;
       for (let i = 0; i < n; i++) ticks[at + i] = first + offsets[i]!;
       this.channel.set(frame.spikeChannel.subarray(0, n) as Uint16Array, at);
+      if (!this.binned && this.shape.stepSeconds >= LEAST_BIN_SECONDS) for (let i = at + 1; i < at + n && !this.binned; i++) this.binned = ticks[i] === ticks[i - 1] && this.channel[i] === this.channel[i - 1];
       const fractions = floats(frame, More.Offset);
       if (fractions.length === n && n > 0) (this.offset ??= new Float32Array(ticks.length)).set(fractions, at);
       this.weight.fill(1, at, at + n);
@@ -349,6 +354,7 @@ export class Store {
     this.sortMisses();
     this.hasTruth ||= late.hasTruth;
     this.hasBeside ||= late.hasBeside;
+    this.binned ||= late.binned;
     const cut = this.insertSpikes(late, from, to);
     this.insertRows(late, from, to);
     if (this.labels.size > 0) this.applyLabels(this.labels.keys());

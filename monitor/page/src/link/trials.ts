@@ -52,5 +52,18 @@ export function meanCourse(values: Float32Array, trials: number, points: number)
   });
 }
 
+/** Most trials that are overlaid: as many as there are colours. */
+export const MOST_OVERLAID = 4;
+/** Trials by their numbers from 1 on, as a text lists them; what is no trial is left out. */
+export const overlaid = (text: string, trials: number): number[] => [...new Set((text.match(/\d+/g) ?? []).map(Number))].filter(k => k >= 1 && k <= trials).slice(0, MOST_OVERLAID).map(k => k - 1);
+
+/** Rate of one trial in the bins, spikes per second; NaN where the bin is not all its own. */
+export function rateOf(t: Trials, trial: number): Float64Array {
+  const rate = new Float64Array(t.bins), [begin, end] = t.trials[trial]!.inside;
+  for (let i = 0; i < t.row.length; i++) if (t.row[i] === trial) { const b = Math.floor((t.after[i]! - t.from) / t.bin + 1e-6); if (b >= 0 && b < t.bins) rate[b]! += 1 / t.bin; }
+  for (let b = 0; b < t.bins; b++) if (t.from + b * t.bin < begin - 1e-9 || t.from + (b + 1) * t.bin > end + 1e-9) rate[b] = NaN;
+  return rate;
+}
+
 /** Trials whose window reaches beyond their own time. */
 export const reaching = (t: Pick<Trials, "from" | "to" | "trials">): number => t.trials.filter(of => of.inside[0] > t.from + 1e-9 || of.inside[1] < t.to - 1e-9).length;

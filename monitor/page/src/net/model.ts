@@ -1,4 +1,5 @@
 // Network functions that need no browser: strongest edges, edges above a threshold, positions.
+import { safe } from "../draw/escape.ts";
 import { quoted } from "../draw/table.ts";
 
 export interface Info {
@@ -178,8 +179,6 @@ export function csv(parts: { name: string; info: Info; edges: Edges; n: number }
   return lines.join("\n") + "\n";
 }
 
-/** Text within XML: markup escaped, characters that XML does not have left out. */
-export const safe = (text: string): string => text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "").replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
 
 /** The `n` strongest edges of a window, with the nodes' names and places, as `betz network export` writes them. */
 export function graphml(info: Info, edges: Edges, n: number): string {

@@ -1,18 +1,23 @@
 // Exports of the networks view.
-import { csv, graphml, prefix, safe } from "./model.ts";
+import { csv, graphml, prefix } from "./model.ts";
+import { safe } from "../draw/escape.ts";
 import { sessionCss } from "./ink.ts";
 import * as net from "./state.ts";
 import * as state from "../state.ts";
 import { here } from "../url.ts";
 import { save } from "../panels/Export.tsx";
 import { part } from "../panels/net/Graph.tsx";
-import { colours } from "../theme.ts";
+import { colours, inLight } from "../theme.ts";
 import { png } from "../draw/export.ts";
 
+/** Two columns of a journal, in millimetres. */
+const PAPER_MM = 180;
 const MOST_LINES = 20_000, WIDTH = 1100, HEIGHT = 820;
 
-/** Nodes and edges as they are shown, all vectors; of more than 20,000 edges the strongest, said below. */
-export function svg(): string {
+/** Nodes and edges as they are shown, all vectors, in light colours; of more than 20,000 edges the strongest, said below. */
+export const svg = (): string => inLight(drawing);
+
+function drawing(): string {
   const box = part.value ?? [0, 0, 1, 1], scale = Math.min((WIDTH - 40) / (box[2] - box[0]), (HEIGHT - 80) / (box[3] - box[1])), parts: string[] = [];
   let cut = "";
   net.loaded.value.forEach((l, s) => {
@@ -28,9 +33,14 @@ export function svg(): string {
     }
     if (s === 0) for (let k = 0; k < l.info.nodes; k++) if (!inside || inside[k]) parts.push(`<circle cx="${x(k).toFixed(1)}" cy="${y(k).toFixed(1)}" r="2.5" fill="${colours.ink.css}"><title>${safe(l.info.names?.[k] ?? String(k))}</title></circle>`);
   });
+  // The legend: each session's colour, and how wide its weakest and strongest edges are.
+  const legend = net.loaded.value.map((l, s) => {
+    const e = net.edgesOf(l), y = HEIGHT - 30 - 16 * (net.loaded.value.length - 1 - s), ink = sessionCss(s), line = (x: number, wide: number, opacity: number): string => `<path d="M${x} ${y - 4}h28" stroke="${ink}" stroke-width="${wide}" opacity="${opacity}"/>`;
+    return `${line(20, 0.5, 0.5)}<text x="54" y="${y}" fill="${colours.dim.css}">${net.shown(l, net.threshold.value).toFixed(3)}</text>${line(104, 2.9, 0.9)}<text x="138" y="${y}" fill="${colours.dim.css}">${(e?.key[0] === undefined ? net.threshold.value : net.shown(l, e.key[0])).toFixed(3)}  ${safe(l.info.measure)}, ${safe(l.info.name)}</text>`;
+  }).join("");
   const words = `${net.loaded.value.map(l => l.info.name).join(", ")} · from ${net.shown(net.first.value, net.threshold.value).toFixed(3)} on${cut}`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui,DejaVu Sans,sans-serif" font-size="12"><rect width="${WIDTH}" height="${HEIGHT}" fill="${colours.panel.css}"/>`
-    + `<text x="20" y="28" fill="${colours.ink.css}" font-size="15">${safe(words)}</text>${parts.join("")}<text x="20" y="${HEIGHT - 10}" fill="${colours.dim.css}" font-size="9">${safe(here())} · betz ${safe(state.server.value?.version ?? "")}</text></svg>\n`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${PAPER_MM}mm" height="${(HEIGHT * PAPER_MM / WIDTH).toFixed(1)}mm" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui,DejaVu Sans,sans-serif" font-size="12"><rect width="${WIDTH}" height="${HEIGHT}" fill="${colours.panel.css}"/>`
+    + `<text x="20" y="28" fill="${colours.ink.css}" font-size="15">${safe(words)}</text>${parts.join("")}${legend}<text x="20" y="${HEIGHT - 10}" fill="${colours.dim.css}" font-size="9">${safe(here())} · betz ${safe(state.server.value?.version ?? "")}</text></svg>\n`;
 }
 
 export function offer(): void {

@@ -4,6 +4,9 @@ import { useEffect, useRef } from "preact/hooks";
 import type { JSX } from "preact";
 import { surface } from "./Panel.tsx";
 
+/** Pictures that are on the page, to draw them into a figure. */
+export const drawings = new Set<() => void>();
+
 /** Gives what asks for the next picture. */
 export function useDrawn(draw: () => void, element: { current: HTMLElement | null }): () => void {
   const latest = useRef(draw), due = useRef(0), turn = useSignal(0), now = useRef(true);
@@ -12,7 +15,9 @@ export function useDrawn(draw: () => void, element: { current: HTMLElement | nul
   useEffect(() => {
     const seen = new ResizeObserver(ask);
     if (element.current) seen.observe(element.current);
-    return () => { seen.disconnect(); cancelAnimationFrame(due.current); due.current = 0; };
+    const again = (): void => latest.current();
+    drawings.add(again);
+    return () => { drawings.delete(again); seen.disconnect(); cancelAnimationFrame(due.current); due.current = 0; };
   }, []);
   // Whatever is read while drawing is listened to; a change asks for a picture, and many of them for one.
   useSignalEffect(() => {

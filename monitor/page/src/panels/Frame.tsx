@@ -6,7 +6,7 @@ import { nameMark, naming } from "../control.ts";
 import { ACTIONS } from "../keys.ts";
 import { VIEWS, type View } from "../url.ts";
 import { clock, whole } from "../draw/format.ts";
-import { alarms, arrow, margin, trend } from "../link/alarms.ts";
+import { alarms, arrow, margin, trend, type Alarm } from "../link/alarms.ts";
 import { statusFacts, type Fact } from "../link/status.ts";
 import { verdictWords, type Verdict } from "../link/session.ts";
 import { incidents } from "../link/incidents.ts";
@@ -74,6 +74,15 @@ export function TopBar() {
   </header>;
 }
 
+/** How a page whose connection is gone finds the session again. */
+function lostAlarm(): Alarm[] {
+  switch (state.connection.value) {
+    case "lost": return [{ kind: "bad", words: "No answer: this page tries again by itself, and finds a session of betz run --keep. Any other that is started again prints its new address: open that." }];
+    case "refused": return [{ kind: "bad", words: "The session was started again: open the address that it printed. With betz run --keep, it keeps its address." }];
+    default: return [];
+  }
+}
+
 /** What the page does not show, what came too late, what was lost: counted, and never left out. */
 export function TruthStrip() {
   const now = state.slowly.value, s = state.store.value, counters = s?.counters, server = state.server.value;
@@ -102,14 +111,14 @@ export function TruthStrip() {
   for (const [name, count, what, kind] of faults) if (count > 0) facts.push([name, whole(count), kind, what]);
   if (counters && faults.every(f => f[1] === 0)) facts.push(["losses", "0", "", `None so far: ${faults.map(f => f[0]).join(", ")}`]);
   if (s?.cut && s.keptSeconds < state.KEEP_SECONDS) facts.push(["keeping", `${Math.floor(s.keptSeconds)} of ${state.KEEP_SECONDS} s`, "warn", "More spikes than this page has room for: the oldest go sooner"]);
-  const raised = s && !server.ended ? alarms(s, deadline) : [];
+  const raised = state.connection.value !== "open" ? lostAlarm() : s && !server.ended ? alarms(s, deadline) : [];
   const verdict = s?.verdict ?? null;
-  return <section class="strip session" aria-label="Totals"><dl class="truth">
+  return <section class={server.status ? "strip session reports" : "strip session"} aria-label="Totals"><dl class="truth">
     {facts.map(([name, value, kind, what]) => <div key={name} class={kind || (value === "0" ? "zero" : "")} title={what}>
       <dt>{name}</dt><dd>{kind === "bad" ? "▲ " : kind === "warn" ? "! " : ""}{value}</dd></div>)}
     <div class="page zero" title="Frames per second of this page, and data per second from the session's program"><dt>page</dt><dd>{now.fps.toFixed(0)} fps · {now.kibPerSecond.toFixed(0)} KiB/s</dd></div>
     {state.running.value && <div class="wall zero" title="Clock of this browser's machine"><dt>wall time</dt><dd>{new Date().toLocaleTimeString("en-GB")}</dd></div>}
-  </dl><p class="alarms"><VerdictWords of={verdict} /><span role="alert">{raised.map(a => <span key={a.words} class={a.kind} title={a.words}>{a.kind === "bad" ? "▲" : "!"} {a.words}</span>)}</span></p><IncidentBar /></section>;
+  </dl><p class="alarms">{!state.live.value && verdict && <b class="dim">{state.connection.value === "open" && !server.ended ? "now" : "at the end"}</b>}<VerdictWords of={verdict} /><span role="alert">{raised.map(a => <span key={a.words} class={a.kind} title={a.words}>{a.kind === "bad" ? "▲" : "!"} {a.words}</span>)}</span><IncidentBar /></p></section>;
 }
 
 /** The verdict on the decoder; what is wrong leads to the moment at which it began. Its line is there from the beginning, so that it moves nothing. */
@@ -121,14 +130,14 @@ function VerdictWords({ of }: { of: Verdict | null }) {
     {wrong ? <button class="link" title="Half a second before and after it" onClick={() => state.showIncident({ tick: Math.round(of.since / s.shape.stepSeconds) - s.base, words })}>{words}</button> : words}</span>;
 }
 
-/** The incident that is shown, with the ways to others and into a file. */
+/** The incident that is shown, with the ways to others and into a file. It is in the line of alarms, so that it moves nothing. */
 function IncidentBar() {
   const at = state.incident.value, s = state.store.value;
   if (!at || !s) return null;
   const all = incidents(s), k = all.findIndex(i => i.tick === at.tick);
-  return <p class="incident"><b>{clock(s.seconds_(at.tick), 3)}</b> {at.words} <span class="dim">{k >= 0 && `${whole(k + 1)} of ${whole(all.length)}`}</span>
+  return <span class="incident"><b>{clock(s.seconds_(at.tick), 3)}</b> {at.words} <span class="dim">{k >= 0 && `${whole(k + 1)} of ${whole(all.length)}`}</span>
     <button class="link" title="P" onClick={() => state.jump(false)}>previous</button><button class="link" title="N" onClick={() => state.jump(true)}>next</button>
-    <button class="link" title="E" onClick={() => { state.exportOpen.value = true; }}>export</button></p>;
+    <button class="link" title="E" onClick={() => { state.exportOpen.value = true; }}>export</button></span>;
 }
 
 /** Of a recording: what it holds. */
@@ -169,6 +178,6 @@ export function Waiting() {
   return <div class="waiting" role="status">
     <p class="large">{lost ? "The server does not answer." : connection === "open" ? "Waiting for steps." : "Connecting …"}</p>
     {connection === "open" && <p>The session has not sent a step yet. To see a demo: <code>betz monitor --demo</code>.</p>}
-    {lost && <p>{connection === "refused" ? "Another server runs at this address. Open the address that it printed." : "The page tries again by itself. It cannot know whether the session goes on."}</p>}
+    {lost && <p>{connection === "refused" ? "The session was started again: open the address that it printed. With betz run --keep, it keeps its address." : "The page tries again by itself. It cannot know whether the session goes on. If it was started again, open the address that it printed."}</p>}
   </div>;
 }

@@ -5,6 +5,7 @@ import type { Store } from "../link/store.ts";
 import { More, floats } from "../link/frame.ts";
 import { frames } from "../link/frames.ts";
 import { drawCourse } from "../draw/course.ts";
+import { valueAxis, valueLines } from "../draw/axes.ts";
 import { clock, plural, whole } from "../draw/format.ts";
 import { colours, painted } from "../theme.ts";
 import { cost } from "../control.ts";
@@ -47,12 +48,15 @@ function Chart({ name, bars, errors, unit, ends }: Plot) {
   return <figure><Plane class="bars" label={`${name}, from ${ends[0]} to ${ends[1]}: ${most}`} draw={(g, w, h) => {
     void painted.value;
     const high = h - 14, wide = w / bars.length;
+    const at = (v: number): number => high - v / reach * (high - 12);
+    if (reach > 0) valueLines(g, w, [0, reach], at);
     g.fillStyle = colours.x.css;
     for (let i = 0; i < bars.length; i++) if (bars[i]! > 0) { const tall = bars[i]! / reach * (high - 12); g.fillRect(i * wide, high - tall, Math.max(0.6, wide - 0.6), tall); }
     g.fillStyle = colours.ink.css;
     errors?.forEach((e, i) => { const y = (v: number): number => high - v / reach * (high - 12); if (e > 0 && reach > 0) g.fillRect((i + 0.5) * wide, y(bars[i]! + e), 1, y(Math.max(0, bars[i]! - e)) - y(bars[i]! + e)); });
     g.fillStyle = colours.line.css; g.fillRect(0, high, w, 1);
-    g.fillStyle = colours.dim.css; g.font = font(10); g.textBaseline = "top"; g.textAlign = "left"; g.fillText(most, 0, 0); g.fillText(ends[0], 0, high + 3);
+    if (reach > 0) valueAxis(g, [0, reach], at, unit);
+    g.fillStyle = colours.dim.css; g.font = font(10); g.textBaseline = "top"; g.textAlign = "left"; g.fillText(ends[0], 0, high + 3);
     g.textAlign = "right"; g.fillText(ends[1], w, high + 3);
   }} /><figcaption>{name}</figcaption></figure>;
 }

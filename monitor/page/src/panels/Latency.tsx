@@ -5,7 +5,7 @@ import { LATENCY_SECONDS, percentile, type Store } from "../link/store.ts";
 import { missWords } from "../link/incidents.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
-import { clock, duration, whole } from "../draw/format.ts";
+import { clock, duration, logTicks, whole } from "../draw/format.ts";
 import { Cursor } from "./Cursor.tsx";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
@@ -20,6 +20,15 @@ function Sparkline() {
     const known = [...lines.flat(), ...(deadline === null ? [] : [deadline])].filter(v => v === v);
     if (known.length === 0) return;
     const low = Math.log(Math.min(...known)) - 0.3, high = Math.log(Math.max(...known)) + 0.3, y = (ns: number) => h - 2 - (Math.log(ns) - low) / (high - low) * (h - 4);
+    g.font = font(10); g.textAlign = "right"; g.textBaseline = "bottom";
+    let free = Infinity;
+    for (const ns of logTicks(Math.exp(low), Math.exp(high))) {
+      const at = Math.round(y(ns));
+      g.fillStyle = colours.line.css; g.fillRect(0, at, w, 1);
+      if (free - at < 12 || at < 11) continue;
+      free = at;
+      g.fillStyle = colours.dim.css; g.fillText(duration(ns), w - 2, at - 1);
+    }
     g.lineWidth = 1.6;
     lines.forEach((line, k) => {
       g.strokeStyle = k === 0 ? colours.x.css : colours.y.css;
@@ -45,8 +54,10 @@ export const longest = (s: Store): string => Number.isNaN(s.recentLongest) ? `â‰
 export function Latency({ children }: { children?: ComponentChildren }) {
   void state.beat.value;
   const s = state.store.value, recent = s?.recentLatency(), misses = s?.misses ?? [], open = state.latencyOpen.value, arrival = state.server.value?.status?.arrival_to_output;
+  // Of the newest minute, also while the view stands still.
+  const lately = state.live.value ? "last minute" : "last minute, now";
   const counted = recent?.some(n => n > 0) ?? false;
-  return <Panel area="latency" title="Step latency" note={!counted ? "the session does not measure its steps" : open ? "dark: last minute; pale: whole session" : <><span class="key ink0" aria-hidden="true" />p50 <span class="key ink1" aria-hidden="true" />p99 per second, last minute</>}
+  return <Panel area="latency" title="Step latency" note={!counted ? "the session does not measure its steps" : open ? `dark: ${lately}; pale: whole session` : <><span class="key ink0" aria-hidden="true" />p50 <span class="key ink1" aria-hidden="true" />p99 per second, {lately}</>}
     tools={<button class="link" aria-expanded={open} onClick={() => { state.latencyOpen.value = !open; }}>{open ? "less" : "histogram"}</button>}>
     {open && children}<Sparkline />
     <dl class="quantiles">{recent && <>{([["p50", 0.5], ["p99", 0.99], ["p99.9", 0.999]] as const).map(([name, share]) =>

@@ -3,7 +3,7 @@ import { useRef } from "preact/hooks";
 import { useSignalEffect } from "@preact/signals";
 import { strokeMoments } from "../draw/lines.ts";
 import { POINTS, reduce } from "../draw/reduce.ts";
-import { brief, ticks, timeLabel, timeTicks } from "../draw/format.ts";
+import { brief, length, ticks, timeLabel, timeTicks } from "../draw/format.ts";
 import type { Store } from "../link/store.ts";
 import * as state from "../state.ts";
 import { OUTPUT_INKS, colours, outputInk } from "../theme.ts";
@@ -94,7 +94,12 @@ function draw(g: CanvasRenderingContext2D, width: number, height: number, d: Cur
   g.strokeStyle = colours.good.css; g.lineWidth = 1.4; g.setLineDash([8, 3, 2, 3]);
   goals.forEach(([tick, v], i) => {
     if (v !== v) return;
-    g.beginPath(); g.moveTo(x(s.seconds_(tick)), y(v)); g.lineTo(i + 1 < goals.length ? x(s.seconds_(goals[i + 1]![0])) : LEFT + w, y(v)); g.stroke();
+    const from = Math.max(LEFT, x(s.seconds_(tick))), to = i + 1 < goals.length ? x(s.seconds_(goals[i + 1]![0])) : LEFT + w;
+    g.beginPath(); g.moveTo(from, y(v)); g.lineTo(to, y(v)); g.stroke();
+    if (i + 1 < goals.length) return;
+    // The newest one is named.
+    g.font = font(10); g.fillStyle = colours.good.css; g.textAlign = "right"; g.textBaseline = y(v) - TOP > 14 ? "bottom" : "top";
+    g.fillText("target", to - 3, y(v) + (y(v) - TOP > 14 ? -2 : 2));
   });
   g.restore();
 }
@@ -136,7 +141,7 @@ export function Line({ k }: { k: number }) {
   const { r2: all, rms } = state.slowly.value, r2 = all[k], error = rms[k];
   return <div class="line">
     <div class="label"><span class={`key ${recorded() ? "dashed" : `ink${k % OUTPUT_INKS}`}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}{error !== undefined && <>, ± {Number(error.toPrecision(3))} {output?.unit}</>}</span>}<span class="read" ref={read} /></div>
-    <div class="plot" ref={box} role="img" tabIndex={0} onKeyDown={key} onBlur={() => { if (here.current !== null) put(null); }} aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds; arrow keys read`}>
+    <div class="plot" ref={box} role="img" tabIndex={0} onKeyDown={key} onBlur={() => { if (here.current !== null) put(null); }} aria-label={`${name}: decoded and true over ${length(state.address.value.window)}; arrow keys read`}>
       <canvas ref={canvas} />
       <div class="over" ref={over} onPointerMove={e => { const at = e.currentTarget.getBoundingClientRect(); put(Math.min(1, Math.max(0, (e.clientX - at.left) / at.width))); }} onPointerLeave={() => put(null)}><Cursor /></div>
     </div>

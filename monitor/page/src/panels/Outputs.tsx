@@ -44,6 +44,16 @@ function Plane() {
     g.stroke();
     g.strokeStyle = colours.dim.css;
     g.beginPath(); g.moveTo(px(0), 0); g.lineTo(px(0), h); g.moveTo(0, py(0)); g.lineTo(w, py(0)); g.stroke();
+    // Where it was in the last half minute, the longer the darker.
+    const size = 5, wide = Math.ceil(w / size), seen = new Uint16Array(wide * Math.ceil(h / size)), every = Math.max(1, Math.floor((end - far) / 1000));
+    let darkest = 0;
+    for (let i = far; i < end; i += every) {
+      const gx = Math.floor(px(s.estimate[i * o]!) / size), gy = Math.floor(py(s.estimate[i * o + 1]!) / size);
+      if (gx >= 0 && gx < wide && gy >= 0 && gy * wide + gx < seen.length) darkest = Math.max(darkest, ++seen[gy * wide + gx]!);
+    }
+    g.fillStyle = colours.x.css;
+    seen.forEach((n, k) => { if (n > 0) { g.globalAlpha = 0.08 + 0.3 * Math.sqrt(n / darkest); g.fillRect(k % wide * size, Math.floor(k / wide) * size, size, size); } });
+    g.globalAlpha = 1;
     const path = (values: Float32Array, ink: string, width: number, dash: number[]) => {
       g.strokeStyle = ink; g.lineWidth = width; g.setLineDash(dash); g.lineCap = "round";
       const parts = 8;
@@ -82,8 +92,8 @@ function Plane() {
   }, 30);
   const aimed = state.store.value?.events.some(e => e.type === "target") ?? false;
   const names = state.server.value?.source.outputs, unit = names?.[0]?.unit === names?.[1]?.unit ? names?.[0]?.unit : "";
-  return <figure class="plane"><canvas ref={canvas} role="img" aria-label={`${names?.[0]?.name} and ${names?.[1]?.name} in the plane: decoded as a disc, true as a ring, with two seconds of their path${aimed ? "; the target as a square" : ""}`} />
-    <figcaption><span>{names?.[0]?.name}</span> →, <span>{names?.[1]?.name}</span> ↑{unit && `, ${unit}`} · path of 2 s{state.slowly.value.rms[0]! > 0 && " · shaded: ± error"}{aimed && " · □ target"}</figcaption></figure>;
+  return <figure class="plane inset"><canvas ref={canvas} role="img" aria-label={`${names?.[0]?.name} and ${names?.[1]?.name} in the plane: decoded as a disc, true as a ring, with two seconds of their path${aimed ? "; the target as a square" : ""}`} />
+    <figcaption><span>{names?.[0]?.name}</span> →, <span>{names?.[1]?.name}</span> ↑{unit && `, ${unit}`} · path of 2 s, shaded where it was in 30 s{state.slowly.value.rms[0]! > 0 && " · disc: ± error"}{aimed && " · □ target"}</figcaption></figure>;
 }
 
 /** `title`: what they are where they are not decoded, and no point in the plane then. */
@@ -97,7 +107,7 @@ export function Outputs({ title }: { title?: string }) {
     {outputs.length > lines.length && <> · {lines.length} of {outputs.length} outputs shown</>}</>;
   const model = state.server.value?.model, classes = model?.kind === "classes", planar = outputs.length >= 2 && !title;
   return <Panel area="outputs" title={title ?? (bare ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded")} note={note}>
-    <div class={planar ? "split" : "whole"}>
+    <div class={planar ? classes ? "split" : "split inset" : "whole"}>
       {planar && (classes ? <Bands names={outputs.map(o => o.name)} /> : <Plane />)}
       <div class="lines">{lines.map((_, k) => <Line key={k} k={k} />)}{model?.gate && !title && <Gate model={model} />}</div>
     </div>

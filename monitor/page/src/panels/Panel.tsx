@@ -12,6 +12,17 @@ export function Panel({ title, note, area, tools, children }: { title: string; n
   </section>;
 }
 
+/** Where canvases are drawn while a figure is made of them. */
+type Stage = (canvas: HTMLCanvasElement) => { g: CanvasRenderingContext2D; w: number; h: number } | null;
+let stage: Stage | null = null;
+/** True while a figure is made: everything is drawn, also what has not changed. */
+export const staged = (): boolean => stage !== null;
+/** Draws elsewhere what `work` draws, and the page again afterwards. */
+export function onStage(to: Stage, work: () => void): void {
+  stage = to;
+  try { work(); } finally { stage = null; redraw(); }
+}
+
 /** Calls `paint` in every animation frame in which something may have changed, at most `rate` times per second. `into`: `writers` if it
  *  changes elements rather than a canvas. */
 export function usePainter(paint: (store: Store) => void, rate = 60, into = painters): void {
@@ -24,8 +35,8 @@ export function usePainter(paint: (store: Store) => void, rate = 60, into = pain
     let last = 0;
     const call = (store: Store) => {
       const now = performance.now();
-      if (now - last < 1000 / rate - 4) return;
-      last = now;
+      if (!stage && now - last < 1000 / rate - 4) return;
+      if (!stage) last = now;
       latest.current(store);
     };
     into.add(call);
@@ -35,6 +46,7 @@ export function usePainter(paint: (store: Store) => void, rate = 60, into = pain
 
 /** The context of a canvas, sized to the device's pixels; all drawing is in CSS pixels. */
 export function surface(canvas: HTMLCanvasElement | null): { g: CanvasRenderingContext2D; w: number; h: number } | null {
+  if (canvas && stage) return stage(canvas);
   const g = canvas?.getContext("2d");
   if (!canvas || !g) return null;
   const ratio = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;

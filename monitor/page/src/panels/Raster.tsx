@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../link/store.ts";
 import { lowerBound, tickOf } from "../link/store.ts";
+import { ramp } from "../draw/colour.ts";
 import { PlainRaster } from "../draw/plain.ts";
 import { RasterView, type Picture } from "../draw/raster.ts";
 import { RateBars } from "../draw/rate.ts";
@@ -12,7 +13,7 @@ import { groupsOf, runs, type Groups } from "../draw/groups.ts";
 import { isMoment, momentLines, strokeMoments } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
 import { length, plural, timeLabel, timeTicks, whole, withoutCommon } from "../draw/format.ts";
-import { Panel, font, surface, usePainter, textWidth } from "./Panel.tsx";
+import { Panel, font, staged, surface, usePainter, textWidth } from "./Panel.tsx";
 
 const rank = (rates: Float32Array): Uint32Array => {
   const by = Array.from(rates.keys()).sort((a, b) => rates[b]! - rates[a]! || a - b), order = new Uint32Array(rates.length);
@@ -58,6 +59,15 @@ function drawMarks(canvas: HTMLCanvasElement | null, s: Store, p: Picture): void
     g.fillStyle = colours.warn.css;
     g.fillText(event.type === "swap" ? "◆" : "⚑", x(event.tick), h / 2 + 1);
   }
+}
+
+/** A channel's rate over what is shown, in words; nothing is counted where nothing is known. */
+function rateInView(s: Store, channel: number): string {
+  const end = state.viewEnd(s), begin = end - state.viewWindow(s), from = Math.max(begin, s.first), to = Math.min(end, s.end), seconds = (to - from - s.hidden(from, to) - s.without(from, to)) * s.shape.stepSeconds;
+  if (!(seconds > 0)) return "";
+  let n = 0;
+  for (let i = lowerBound(s.tick, s.spikes, Math.floor(from)), last = lowerBound(s.tick, s.spikes, to); i < last; i++) if (s.channel[i] === channel && s.when(i) >= from) n += s.weight[i]!;
+  return `${(n / seconds).toFixed(1)} /s in view`;
 }
 
 const shortened = new WeakMap<string[], string[]>();
@@ -166,7 +176,8 @@ export function Raster() {
   }, [s !== null]);
   const rate = useRef(new RateBars());
   usePainter(store => {
-    if (!view.current) return;
+    // A figure has spikes of its own.
+    if (!view.current || staged()) return;
     void painted.value;
     orderNow = order;
     const p = rasterPicture(store, order), box = canvas.current!;
@@ -222,7 +233,7 @@ export function Raster() {
     const names = state.server.value?.source.channel_names, near = s.cell > 1 ? 0 : state.viewWindow(s) / box.width * 2, first = s.cell > 1 ? Math.floor(here.when / s.cell) * s.cell : here.when - near, last = s.cell > 1 ? first + s.cell : here.when + near;
     let n = 0;
     for (let i = lowerBound(s.tick, s.spikes, Math.floor(first)); i < s.spikes && s.tick[i]! <= last; i++) if (s.channel[i] === here.channel && s.when(i) >= first && (s.cell > 1 ? s.when(i) < last : s.when(i) <= last)) n += s.weight[i]!;
-    setTip({ x: event.clientX - box.left, y: event.clientY - box.top, words: `${names?.[here.channel] ?? here.channel} · ${timeLabel(s.seconds_(s.offset ? here.when : here.tick), Math.min(0.001, tickOf(s)))} · ${n === 0 ? "no spike here" : `${n} spike${n > 1 ? "s" : ""}`} · ${(s.rates[here.channel] ?? 0).toFixed(1)} /s` });
+    setTip({ x: event.clientX - box.left, y: event.clientY - box.top, words: `${names?.[here.channel] ?? here.channel} · ${timeLabel(s.seconds_(s.offset ? here.when : here.tick), Math.min(0.001, tickOf(s)))} · ${n === 0 ? "no spike here" : `${n} spike${n > 1 ? "s" : ""}`} · ${rateInView(s, here.channel)}` });
   };
   /** With Alt a part is drawn round, and then shown alone. */
   const select = (): void => {
@@ -270,7 +281,8 @@ export function Raster() {
   const struck = state.incident.value;
   const lineAt = picked !== null && picked >= from && picked < to ? (picked - from + 0.5) / shown * 100 : null;
   // Once a second: what the inks stand for.
-  const cells = view.current?.cells, most = s && cells && cells.columns > 0 ? cells.most : 1, ink = cells && cells.columns > 0 ? cells.ink() : null, [cellSeconds, perRow] = cells && cells.columns > 0 ? cells.size : [0, 1];
+  const cells = view.current?.cells, most = s && cells && cells.columns > 0 ? cells.most : 1, ink = cells && cells.columns > 0 ? cells.ink() : null, heat = cells && cells.columns > 0 ? cells.heat() : null, [cellSeconds, perRow] = cells && cells.columns > 0 ? cells.size : [0, 1];
+  const swatch = (n: number): string => heat ? `rgb(${ramp()[Math.round(255 * heat.of(n))]!.join(" ")})` : `color-mix(in srgb,var(--spike) ${Math.round(100 * ink!.of(n))}%,var(--panel))`;
   const levels = [...new Set([1, Math.round(Math.sqrt(most)), most])].filter(n => n >= 1), inks = most > 1 && ink ? levels : [];
   const windows = [...new Set([...WINDOWS, address.window])].filter(w => !s || w === address.window || w >= state.zoomBounds(s)[0]).sort((a, b) => a - b), longest = s ? state.zoomBounds(s)[1] : 60;
   return <Panel area="raster" title="Spikes" note={note} tools={<span class="tools">
@@ -286,7 +298,7 @@ export function Raster() {
     <div class="hand" ref={hand} onPointerMove={hover} onPointerLeave={() => { setTip(null); setPart(null); setSpan(null); state.cursor.value = null; drag.current = null; }} onDblClick={() => { if (!state.file.value) state.go({ at: null }); }}
       onPointerDown={e => { moved.current = false; const here = at(e); if (e.shiftKey && s && here) { setTip(null); setSpan([s.seconds_(here.when), s.seconds_(here.when)]); } else if (e.altKey && s) { const box = e.currentTarget.getBoundingClientRect(), x = e.clientX - box.left, y = e.clientY - box.top; setTip(null); setPart([x, y, x, y]); } else if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onPointerUp={() => { drag.current = null; select(); if (span) { moved.current = span[0] !== span[1]; if (moved.current) state.select([Math.min(...span), Math.max(...span)]); setSpan(null); } }} onPointerCancel={() => { drag.current = null; setPart(null); setSpan(null); }}
       onClick={e => { const here = at(e); if (here && e.detail === 1 && !e.altKey && !e.shiftKey && !moved.current) state.go({ channel: here.channel }); }}>
-      <canvas key={how} class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${plural(shown, "channel")} from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />
+      <canvas key={how} class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${plural(shown, "channel")} from top to bottom, ${length(address.window)} from left to right. Arrow keys move.`} />
       <canvas class="above" ref={above} aria-hidden="true" />
       {lineAt !== null && <div class="picked" style={{ top: `${lineAt}%` }}><span>{state.server.value?.source.channel_names[address.channel!]}</span></div>}
       {struck && s && <div class="at" style={{ left: `${(struck.tick - state.viewEnd(s) + state.viewWindow(s)) / state.viewWindow(s) * 100}%` }} />}
@@ -294,7 +306,7 @@ export function Raster() {
       {part && <div class="part" style={{ left: `${Math.min(part[0], part[2])}px`, top: `${Math.min(part[1], part[3])}px`, width: `${Math.abs(part[2] - part[0])}px`, height: `${Math.abs(part[3] - part[1])}px` }} />}
       {tip && <div class="tip" style={{ left: `${Math.min(tip.x + 12, (canvas.current?.clientWidth ?? 600) - 300)}px`, top: `${tip.y + 14}px` }}>{tip.words}</div>}
     </div>
-    {inks.length > 0 && <div class="density" title={`Spikes per cell of ${Number((cellSeconds * 1e3).toPrecision(3))} ms and ${Number(perRow.toPrecision(3))} channel${perRow > 1 ? "s" : ""}`}>{inks.map(n => <span key={n}><i style={{ background: `color-mix(in srgb,var(--spike) ${Math.round(100 * ink!.of(n))}%,var(--panel))` }} aria-hidden="true" />{whole(n)}{n >= 255 * (s?.unit ?? 1) ? " or more" : ""}</span>)}spikes</div>}
+    {inks.length > 0 && <div class="density" title={`Spikes per cell of ${Number((cellSeconds * 1e3).toPrecision(3))} ms and ${Number(perRow.toPrecision(3))} channel${perRow > 1 ? "s" : ""}`}>{inks.map(n => <span key={n}><i style={{ background: swatch(n) }} aria-hidden="true" />{whole(n)}{n >= 255 * (s?.unit ?? 1) ? " or more" : ""}</span>)}spikes</div>}
     <div class="foot"><canvas ref={foot} aria-hidden="true" /><Cursor /></div>
     </div>
   </Panel>;
