@@ -215,7 +215,7 @@ impl Live {
             sinks: &mut self.sinks,
             recorder: self.recorder.as_mut(),
             latency: &mut self.latency,
-            since_ns: self.begun_ns,
+            startup: &mut self.startup,
             score: &mut self.score,
             learner: self.learner.as_mut(),
             stamp: None,
