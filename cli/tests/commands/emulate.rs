@@ -1,11 +1,14 @@
 //! `betz emulate`: sessions record every row that an emulated device sends.
 
 use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
+use betz_live::record::{Reader, Record};
 use betz_live::{BackgroundSession, Plan};
+use betz_rigs::rig::Samples;
 
 use crate::program::{fails, json, spawned};
 
@@ -110,6 +113,97 @@ fn every_row_that_a_device_sends_is_recorded() {
         // Up and down every 25 ms: at rows 750, 1500, ….
         assert_eq!(edges, if lines { 7 } else { 0 }, "{line}");
     }
+}
+
+/// Asserts that the recorded rows are those of `traces.dat`, wherever they begin; returns their number.
+fn check_rows(recording: &str, voltage: &[u8]) -> usize {
+    let all: Vec<i16> = (voltage.chunks(2))
+        .map(|v| i16::from_le_bytes([v[0], v[1]]))
+        .collect();
+    let (mut offset, mut rows) = (None, 0);
+    let mut reader = Reader::open(Path::new(recording)).unwrap();
+    while let Some(record) = reader.next_record().unwrap() {
+        let Record::Block(0, block) = record else {
+            continue;
+        };
+        let Samples::Voltage(samples) = &block.samples else {
+            panic!("expected voltage, got {:?}", block.samples);
+        };
+        let first = block.first as usize;
+        // Rows of noise: each occurs once.
+        let place = || {
+            all.chunks(CHANNELS)
+                .position(|row| *row == samples[..CHANNELS])
+        };
+        let offset = *offset.get_or_insert_with(|| place().unwrap() as i64 - first as i64);
+        let from = (first as i64 + offset) as usize * CHANNELS;
+        assert!(*samples == all[from..from + samples.len()], "row {first}");
+        rows += block.rows;
+    }
+    rows
+}
+
+#[test]
+fn every_row_that_is_sent_in_datagrams_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let voltage = traces(folder);
+    let place = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    // Nobody tells this device that it is heard.
+    let session = session(folder, &format!("udp://{place}"));
+    let (mut device, address) = emulate(folder, &format!("udp --to {place}"));
+    assert_eq!(address, format!("udp://{place}"));
+    let (path, _) = recorded(&session, ROWS as u64);
+    assert!(device.wait().unwrap().success());
+    assert_eq!(check_rows(&path, &voltage), ROWS);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn rows_in_shared_memory_are_recorded_as_they_were_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let voltage = traces(folder);
+    let name = format!("betz-test-emulate-{}", std::process::id());
+    // The session begins somewhere, and the device begins again and again.
+    let (mut device, address) = emulate(folder, &format!("shm --name {name} --repeat"));
+    assert_eq!(address, format!("shm:///{name}"));
+    let session = session(folder, &address);
+    let (path, _) = recorded(&session, ROWS as u64);
+    device.kill().unwrap();
+    device.wait().unwrap();
+    assert!(check_rows(&path, &voltage) >= ROWS);
+    std::fs::remove_file(format!("/dev/shm/{name}")).unwrap();
+}
+
+#[test]
+fn rows_of_a_stream_of_lsl_are_recorded_as_they_were_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let voltage = traces(folder);
+    let name = format!("betz-test-emulate-{}", std::process::id());
+    let line = format!(
+        "emulate lsl --name {name} --from traces.dat --channels 8 --rate 30000 --gain 0.195"
+    );
+    let mut device = spawned(folder, &format!("{line} --wait --json"));
+    let mut said = String::new();
+    let mut errors = BufReader::new(device.stderr.take().unwrap());
+    errors.read_line(&mut said).unwrap();
+    if said.contains("liblsl") {
+        eprintln!("skipped: {said}");
+        assert!(!device.wait().unwrap().success());
+        return;
+    }
+    let address = address_in(&said).to_owned();
+    std::thread::spawn(move || errors.lines().count());
+    let session = session(folder, &address);
+    // The last rows may be on their way when the device ends.
+    let (path, _) = recorded(&session, ROWS as u64 / 2);
+    assert!(check_rows(&path, &voltage) >= ROWS / 2);
+    assert!(device.wait().unwrap().success());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::learn::LearnReport;
 use crate::notes::NoteCounts;
 use crate::recalibrate::RecalibrateReport;
 use crate::record::RecorderCounts;
+use crate::shared_line::SharedLineReport;
 
 /// Losses, clock and silence of a source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -83,11 +84,16 @@ pub struct SessionReport {
     pub resumed: u64,
     /// The source's clock.
     pub clock: ClockState,
+    /// Distance of two sources by a line that both hear, if the plan names one.
+    pub shared_line: Option<SharedLineReport>,
     /// Outputs that the sink with most of these could not send.
     pub unsent: u64,
-    /// Time that opening the pipeline and the recording took after the first block, in milliseconds. What arrived meanwhile is
-    /// not in the latencies below.
+    /// Time that opening the pipeline and the recording took after the first block, in milliseconds.
     pub startup_ms: f64,
+    /// Steps whose data waited for that: they are not in the latencies below.
+    pub startup_steps: u64,
+    /// Longest time from the arrival of the last block of such a step to the hand-over of its outputs, in microseconds.
+    pub startup_max_us: f64,
     /// Median time from the arrival of a step's last block to the hand-over of its outputs, in microseconds.
     pub p50_us: f64,
     /// 99th percentile of that time.

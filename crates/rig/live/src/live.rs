@@ -30,8 +30,9 @@ use crate::notes::{NoteCounts, Notes};
 use crate::pipeline::{Give, Pipeline, Step, open_session};
 use crate::plan::{Plan, Sends};
 use crate::recalibrate::Recalibrator;
-use crate::record::Recorder;
+use crate::record::{self, Recorder, RecorderRing};
 use crate::scheduling::{self, ThreadPlace};
+use crate::shared_line::SharedLineWatch;
 use crate::source::open_rigs;
 use crate::swap::{PreparedSwap, Swaps};
 use backlog::Backlog;
@@ -40,8 +41,8 @@ pub use begin::Resumption;
 use labels::LabelClock;
 pub use labels::Trial;
 use output::Output;
-use report::LatencyCounts;
 pub use report::LatencySpan;
+use report::{LatencyCounts, StartUp};
 use score::LabelScore;
 use sources::LiveSource;
 pub(crate) use sources::label_lane;
@@ -75,14 +76,14 @@ pub struct Live {
     /// Notes for whoever shows them; `None` if nobody does.
     shown_notes: Option<Vec<(u64, NoteContent)>>,
     recorder: Option<Recorder>,
+    /// The recorder's ring, until it begins: made before the source is heard, if it is known what that sends.
+    recorder_ring: Option<RecorderRing>,
     keep: Option<Keep>,
     resumed: u64,
     latency: LatencyCounts,
     /// Outputs against labels.
     score: LabelScore,
-    /// Time that the begin took, and when it was over.
-    startup_ns: i64,
-    begun_ns: i64,
+    startup: StartUp,
     /// True once the outputs were put at rest.
     is_at_rest: bool,
     /// Models that the session was given, and times that it went back.
@@ -91,6 +92,8 @@ pub struct Live {
     stale_ns: i64,
     backlog: Backlog,
     watch: Watch,
+    /// A digital line that two sources hear.
+    shared_line: Option<SharedLineWatch>,
     /// True if outputs carry the source's own numbers and times.
     echoes: bool,
     /// The trainer's check for memory, if it is not the allocator's.
@@ -130,6 +133,7 @@ impl Live {
             )));
         }
         let Ends { sinks, notes } = Ends::open(&plan, &model)?;
+        let recorder_ring = make_recorder_ring(&plan, rigs[0].as_ref())?;
         let mut sources = (rigs.into_iter().enumerate())
             .map(|(number, rig)| LiveSource::start(rig, &plan, number))
             .collect::<Result<Vec<_>>>()?;
@@ -152,15 +156,16 @@ impl Live {
             learner: None,
             recalibrator: None,
             recorder: None,
+            recorder_ring,
             keep: None,
             resumed: 0,
             latency: LatencyCounts::new()?,
             score: LabelScore::new(model.outputs().len(), model.delay_steps()),
-            startup_ns: 0,
-            begun_ns: 0,
+            startup: StartUp::default(),
             is_at_rest: false,
             swapped: 0,
             rolled_back: 0,
+            shared_line: watch_shared_line(&plan),
             echoes: false,
             trainer_room: None,
             plan,
@@ -247,8 +252,7 @@ impl Live {
             let signal = self.first.signal(&self.plan, 0)?;
             let started = host_ns();
             self.begin(&first, signal, voltage)?;
-            self.begun_ns = host_ns();
-            self.startup_ns = self.begun_ns - started;
+            self.startup = StartUp::new(started, host_ns());
         }
         Ok(true)
     }
@@ -290,6 +294,7 @@ impl Live {
                     if self.first.ear.is_over()? {
                         break;
                     }
+                    self.startup.end();
                     self.rest(each)?;
                 }
             }
@@ -324,7 +329,7 @@ impl Live {
             recorder: self.recorder.as_mut(),
             learner: self.learner.as_mut(),
             latency: &mut self.latency,
-            since_ns: self.begun_ns,
+            startup: &mut self.startup,
             score: &mut self.score,
             stamp: self.first.ear.stamp().filter(|_| self.echoes),
         };
@@ -451,7 +456,7 @@ impl Live {
             recorder: self.recorder.as_mut(),
             learner: self.learner.as_mut(),
             latency: &mut self.latency,
-            since_ns: self.begun_ns,
+            startup: &mut self.startup,
             score: &mut self.score,
             stamp: None,
         };
@@ -513,6 +518,24 @@ impl Live {
     /// The folder of the recording, if there is one.
     pub fn folder(&self) -> Option<&Path> {
         self.recorder.as_ref().map(Recorder::folder)
+    }
+}
+
+/// Follows the line that two sources of a plan hear, if it names one.
+fn watch_shared_line(plan: &Plan) -> Option<SharedLineWatch> {
+    let align = plan.align.as_ref()?;
+    let sources: Vec<&str> = plan.source.iter().map(|s| s.name.as_str()).collect();
+    SharedLineWatch::new(&align.line, align.limit.seconds(), &sources)
+}
+
+/// The ring of the recorder of a plan that records, if the first source or the plan says what the source sends.
+fn make_recorder_ring(plan: &Plan, first: &dyn Rig) -> Result<Option<RecorderRing>> {
+    let source = plan.source();
+    let declared = source.channels.zip(source.rate);
+    let known = (first.signal()).map_or(declared, |signal| Some((signal.channels, signal.rate)));
+    match known.filter(|_| plan.record.is_some()) {
+        Some((channels, rate)) => RecorderRing::new(record::ring_bytes(channels, rate)).map(Some),
+        None => Ok(None),
     }
 }
 

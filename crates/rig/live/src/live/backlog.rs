@@ -66,7 +66,7 @@ impl Live {
             recorder: self.recorder.as_mut(),
             learner: self.learner.as_mut(),
             latency: &mut self.latency,
-            since_ns: self.begun_ns,
+            startup: &mut self.startup,
             score: &mut self.score,
             stamp: None,
         };

@@ -138,7 +138,8 @@ impl Live {
             noise: self.noise.clone(),
             unix_seconds: unix_seconds(),
         };
-        let started = record::start(&to, &self.plan, &self.model, &facts, host_ns());
+        let with = (host_ns(), self.recorder_ring.take());
+        let started = record::start_with(&to, &self.plan, &self.model, &facts, with);
         let recorder = self.refuse_disk(started)?;
         if let Some(keep) = &mut self.keep {
             keep.lock = record::lock(recorder.folder())?;
@@ -168,7 +169,8 @@ impl Live {
         let mut from = unfinished.from;
         // Another one than any block's: the first block says its epoch.
         from.epoch = !epoch;
-        let opened = record::go_on(folder, &self.plan, facts, from);
+        let ring = self.recorder_ring.take();
+        let opened = record::go_on(folder, &self.plan, facts, from, ring);
         let mut recorder = self.refuse_disk(opened)?;
         let step = pipeline.binner().next_step().unwrap_or(0);
         let mut bytes = Vec::new();

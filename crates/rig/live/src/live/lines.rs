@@ -5,6 +5,7 @@ use betz_rigs::rig::{LineEdge, host_ns};
 
 use super::Live;
 use super::sources::LiveSource;
+use crate::shared_line::TimedChange;
 
 /// Use of a line that begins a trial when it goes up, and ends it when it goes down.
 const TRIAL: &str = "trial";
@@ -47,6 +48,7 @@ impl Live {
     fn take_edge(&mut self, source: usize, edge: &LineEdge) {
         let step = self.step_of_edge(source, edge);
         self.heard(source).edges += 1;
+        self.follow_shared_line(source, edge);
         let now = host_ns();
         if let Some(recorder) = &mut self.recorder {
             recorder.edge(source, edge, now);
@@ -59,6 +61,28 @@ impl Live {
             _ => return,
         };
         self.note(step, &content, now);
+    }
+
+    /// Places a change by the host's clock, if the plan names a line that two sources hear.
+    fn follow_shared_line(&mut self, source: usize, edge: &LineEdge) {
+        if self.shared_line.is_none() {
+            return;
+        }
+        let heard = self.heard(source);
+        if heard.epoch() != Some(edge.epoch) || heard.clock.is_in_doubt() {
+            return;
+        }
+        let change = TimedChange {
+            source,
+            line: edge.line,
+            epoch: edge.epoch,
+            is_up: edge.is_up,
+            at: heard.clock.host(heard.device_seconds(edge.row)),
+            row_seconds: 1.0 / heard.ear.rate(),
+        };
+        if let Some(watch) = &mut self.shared_line {
+            watch.take(&change);
+        }
     }
 
     /// The step in which a line has changed, by the source's own rows; the open one for a change of an earlier epoch.

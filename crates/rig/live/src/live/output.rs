@@ -4,7 +4,7 @@ use betz_base::Result;
 use betz_rigs::bus::Sink;
 use betz_rigs::rig::{Stamp, host_ns};
 
-use super::report::LatencyCounts;
+use super::report::{LatencyCounts, StartUp};
 use super::score::LabelScore;
 use crate::ends::send;
 use crate::learn::Learner;
@@ -17,8 +17,7 @@ pub(super) struct Output<'o> {
     pub(super) recorder: Option<&'o mut Recorder>,
     pub(super) learner: Option<&'o mut Learner>,
     pub(super) latency: &'o mut LatencyCounts,
-    /// Host time at which the session had begun: what arrived before waited for that.
-    pub(super) since_ns: i64,
+    pub(super) startup: &'o mut StartUp,
     pub(super) score: &'o mut LabelScore,
     /// The source's own number and time of the step, if the outputs carry them.
     pub(super) stamp: Option<Stamp>,
@@ -41,9 +40,12 @@ impl Output<'_> {
             self.score.made(step.number, step.values);
         }
         // A step without data has no arrival.
-        if step.host_ns != 0 && step.host_ns >= self.since_ns {
-            self.latency
-                .record((host_ns() - step.host_ns).max(1) as u64);
+        if step.host_ns != 0 {
+            let took = host_ns().saturating_sub(step.host_ns).max(1) as u64;
+            match self.startup.is_of(step.host_ns) {
+                true => self.startup.record(took),
+                false => self.latency.record(took),
+            }
         }
         each(step)
     }

@@ -10,6 +10,7 @@ use crate::learn::Learner;
 use crate::notes::{NoteCounts, Notes};
 use crate::recalibrate::Recalibrator;
 use crate::record::Recorder;
+use crate::shared_line::SharedLineWatch;
 
 /// Longest latency that is told apart, in nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
@@ -54,6 +55,48 @@ impl LatencyHistogram {
             p99_us: us(0.99),
             max_us: self.longest_ns as f64 / 1e3,
         })
+    }
+}
+
+/// The start of a session: its pipeline and its recording are opened, and then the steps are made whose data have waited for that.
+/// They are no part of the latencies.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StartUp {
+    /// Time that opening took, and when it was over.
+    opening_ns: i64,
+    opened_ns: i64,
+    /// True while data may wait that arrived before the loop had caught up.
+    lasts: bool,
+    steps: u64,
+    longest_ns: u64,
+}
+
+impl StartUp {
+    /// The start-up of a session that was opened between two host times.
+    pub(super) fn new(started_ns: i64, opened_ns: i64) -> Self {
+        Self {
+            opening_ns: opened_ns - started_ns,
+            opened_ns,
+            lasts: true,
+            ..Self::default()
+        }
+    }
+
+    /// Ends it: nothing waits for the loop any more.
+    pub(super) fn end(&mut self) {
+        self.lasts = false;
+    }
+
+    /// True for a step whose last data arrived before the loop had caught up. A loop that has not after as much time as the opening
+    /// took is slow, and its latencies count.
+    pub(super) fn is_of(&self, arrived_ns: i64) -> bool {
+        arrived_ns < self.opened_ns
+            || (self.lasts && arrived_ns < self.opened_ns.saturating_add(self.opening_ns))
+    }
+
+    pub(super) fn record(&mut self, nanoseconds: u64) {
+        self.steps += 1;
+        self.longest_ns = self.longest_ns.max(nanoseconds);
     }
 }
 
@@ -181,6 +224,7 @@ impl Live {
                 ..self.note_counts
             },
             clock: self.clock(),
+            shared_line: self.shared_line.as_ref().map(SharedLineWatch::report),
             learn: self.learner.as_ref().map(Learner::report),
             recalibrate: self.recalibrator.as_ref().map(Recalibrator::report),
             swapped: self.swapped,
@@ -190,7 +234,9 @@ impl Live {
             unsent: (self.sinks.iter().map(|sink| sink.counts().unsent))
                 .max()
                 .unwrap_or(0),
-            startup_ms: self.startup_ns as f64 / 1e6,
+            startup_ms: self.startup.opening_ns as f64 / 1e6,
+            startup_steps: self.startup.steps,
+            startup_max_us: self.startup.longest_ns as f64 / 1e3,
             p50_us: latency.p50_us,
             p99_us: latency.p99_us,
             max_us: latency.max_us,
@@ -207,6 +253,28 @@ impl Live {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_up_lasts_until_the_loop_has_caught_up_and_no_longer_than_twice_the_opening() {
+        let none = StartUp::default();
+        assert!(!none.is_of(0) && !none.is_of(5));
+        let mut startup = StartUp::new(1_000, 1_400);
+        for (arrived, is_of, is_of_caught_up) in [
+            (1_000, true, true),
+            (1_399, true, true),
+            (1_400, true, false),
+            (1_799, true, false),
+            (1_800, false, false),
+        ] {
+            assert_eq!(startup.is_of(arrived), is_of, "{arrived}");
+            let mut caught_up = startup;
+            caught_up.end();
+            assert_eq!(caught_up.is_of(arrived), is_of_caught_up, "{arrived}");
+        }
+        startup.record(300);
+        startup.record(200);
+        assert_eq!((startup.steps, startup.longest_ns), (2, 300));
+    }
 
     #[test]
     fn the_latency_of_a_part_is_that_of_its_steps_and_the_longest_is_exact() {

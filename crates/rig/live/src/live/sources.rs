@@ -23,6 +23,8 @@ const NEAR: f64 = 50e-6;
 /// Share of the longest block that is left after the next one, and the longest one that is remembered, in seconds.
 const FADING: f64 = 0.99;
 const LONGEST_BLOCK: f64 = 0.1;
+/// Longest block that is expected before the source has shown its own, in seconds: Open Ephys gathers 10 to 23 ms.
+const FIRST_BLOCK: f64 = 0.025;
 /// Blocks of another source that are taken at once: the first source does not wait longer.
 const AT_ONCE: usize = 64;
 
@@ -73,7 +75,7 @@ impl LiveSource {
             newest: 0,
             heard_ns: None,
             next_ns: 0,
-            longest: 0.0,
+            longest: FIRST_BLOCK,
             first_epoch: 0,
             is_added: false,
             failed: None,
@@ -215,7 +217,7 @@ impl Live {
             sinks: &mut self.sinks,
             recorder: self.recorder.as_mut(),
             latency: &mut self.latency,
-            since_ns: self.begun_ns,
+            startup: &mut self.startup,
             score: &mut self.score,
             learner: self.learner.as_mut(),
             stamp: None,
@@ -408,12 +410,17 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_next_block_is_due_after_the_longest_of_late() -> Result<()> {
+    fn silent_source() -> Result<LiveSource> {
         let text = "[session]\n[[source]]\nname = \"a\"\nfrom = \"simulated\"\nchannels = 1\ninline = true\n[record]\nto = \"r\"\n";
         let plan = Plan::parse(text, Path::new("plan.toml"), &[])?;
         let mut source = LiveSource::start(Box::new(SilentRig), &plan, 0)?;
         source.ear.signal();
+        Ok(source)
+    }
+
+    #[test]
+    fn the_next_block_is_due_after_the_longest_of_late() -> Result<()> {
+        let mut source = silent_source()?;
         let mut first = 0;
         let mut hear = |rows: usize| {
             let end = first + rows as u64;
@@ -432,7 +439,37 @@ mod tests {
             due.push(hear(rows).round());
         }
         // A block of half a second is waited for once, and not remembered as long.
-        assert_eq!(due, [23.0, 23.0, 23.0, 500.0, 100.0]);
+        assert_eq!(due, [25.0, 25.0, 24.0, 500.0, 100.0]);
+        // Short blocks are expected to be short after a while.
+        (0..500).for_each(|_| {
+            hear(1);
+        });
+        assert_eq!(hear(1), 1.0);
+        Ok(())
+    }
+
+    /// Blocks of 10 to 23 ms come on time: none is overdue, neither the second one nor one that follows many short ones.
+    #[test]
+    fn blocks_of_any_length_that_an_application_gathers_are_on_time() -> Result<()> {
+        const STALE_AFTER: i64 = 10_000_000;
+        let (mut first, mut source, mut due) = (0, silent_source()?, i64::MAX);
+        let random = |k: u64| 10 + (k.wrapping_mul(2_654_435_761) >> 16) % 14;
+        for rows in [10, 23].into_iter().chain((0..20_000).map(random)) {
+            first += rows;
+            let host_ns = first as i64 * 1_000_000;
+            assert!(
+                host_ns <= due,
+                "row {first}: {} ms late",
+                (host_ns - due) / 1_000_000
+            );
+            source.hear(&Block {
+                first: first - rows,
+                rows: rows as usize,
+                host_ns,
+                ..Block::new()
+            });
+            due = source.next_ns + STALE_AFTER;
+        }
         Ok(())
     }
 }

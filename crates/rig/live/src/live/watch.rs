@@ -8,6 +8,7 @@ use crate::learn::{LearnReport, Learner};
 use crate::plan::Plan;
 use crate::recalibrate::{RecalibrateReport, Recalibrator};
 use crate::record::LogEvent;
+use crate::shared_line::SharedLineWatch;
 
 /// Time between two looks.
 const EVERY: i64 = 100_000_000;
@@ -30,6 +31,7 @@ pub(super) struct Watch {
     learn: LearnReport,
     recalibrate: RecalibrateReport,
     is_slow: bool,
+    is_apart: bool,
 }
 
 /// Unsent outputs of a sink that were told, and when more may be.
@@ -194,6 +196,16 @@ impl Live {
                     outputs: unsent,
                 });
             }
+        }
+        if let Some(now) = self.shared_line.as_ref().map(SharedLineWatch::report)
+            && now.is_beyond != watch.is_apart
+        {
+            watch.is_apart = now.is_beyond;
+            tell(LogEvent::SharedLine {
+                offset_us: now.offset_us.unwrap_or(0.0),
+                error_us: now.error_us.unwrap_or(0.0),
+                is_beyond: now.is_beyond,
+            });
         }
         let is_slow = fill >= SLOW_DISK;
         if is_slow != watch.is_slow {

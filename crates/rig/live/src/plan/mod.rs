@@ -23,9 +23,9 @@ use serde::{Deserialize, Serialize};
 use place::Lines;
 pub use priority::Priority;
 pub use sections::{
-    At, Feature, Gives, HoldPlan, LabelRule, LabelsPlan, LearnMode, LearnPlan, LimitsPlan,
-    MissingPlan, NoisePlan, OnFull, OutputsPlan, RecalibrateMode, RecalibratePlan, RecordPlan,
-    ReferencePlan, Sends, SessionPlan, SourcePlan, VoltagePlan,
+    AlignPlan, At, Feature, Gives, HoldPlan, LabelRule, LabelsPlan, LearnMode, LearnPlan,
+    LimitsPlan, MissingPlan, NoisePlan, OnFull, OutputsPlan, RecalibrateMode, RecalibratePlan,
+    RecordPlan, ReferencePlan, Sends, SessionPlan, SourcePlan, VoltagePlan,
 };
 pub use units::Span;
 
@@ -61,6 +61,9 @@ pub struct Plan {
     /// Recording; nothing is recorded if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordPlan>,
+    /// A digital line that two sources hear; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub align: Option<AlignPlan>,
     /// Limits that make a session end with exit code 3.
     #[serde(default)]
     pub limits: LimitsPlan,
@@ -260,6 +263,7 @@ impl Plan {
         self.check_labels()?;
         self.check_voltage()?;
         self.check_record()?;
+        self.check_align()?;
         for (key, share) in [
             ("lost", self.limits.lost),
             ("late_steps", self.limits.late_steps),

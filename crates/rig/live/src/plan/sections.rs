@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::priority::Priority;
 use super::units::Span;
+use crate::shared_line::SharedLine;
 
 /// Section `[session]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -350,6 +351,17 @@ pub struct RecordPlan {
     pub resume_within: Span,
 }
 
+/// Section `[align]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AlignPlan {
+    /// A digital line of one source that is also one of another, `SOURCE:LINE=SOURCE:LINE`.
+    pub line: SharedLine,
+    /// Largest distance between the two, with its error, that is not warned of.
+    #[serde(default = "align_limit")]
+    pub limit: Span,
+}
+
 /// Section `[limits]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -370,6 +382,10 @@ fn session_name() -> String {
 
 fn path() -> Span {
     Span::from_seconds(0.5e-3)
+}
+
+fn align_limit() -> Span {
+    Span::from_seconds(2e-3)
 }
 
 fn resume_within() -> Span {

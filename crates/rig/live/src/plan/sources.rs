@@ -96,6 +96,39 @@ impl Plan {
         }
     }
 
+    /// Refuses a shared line of sources that are not there, or that tell no lines.
+    pub(super) fn check_align(&self) -> Result<()> {
+        let Some(align) = &self.align else {
+            return Ok(());
+        };
+        let line = &align.line;
+        for (name, _) in [&line.reference, &line.other] {
+            let names: Vec<&str> = self.source.iter().map(|s| s.name.as_str()).collect();
+            let Some(source) = self.source.iter().find(|source| source.name == *name) else {
+                let message = format_args!(
+                    "expected sources of the plan, {}, got {name}",
+                    names.join(", ")
+                );
+                return Err(self.refuse("align", "line", message));
+            };
+            let hears = match source.key_of_lines() {
+                Err(_) => false,
+                Ok(key) => key.is_none_or(|key| source.from.contains(&format!("{key}="))),
+            };
+            if !hears {
+                let message = format_args!(
+                    "expected sources that tell digital lines (docs/connect.md), got {name}, {}",
+                    source.from
+                );
+                return Err(self.refuse("align", "line", message));
+            }
+        }
+        if align.limit.seconds() <= 0.0 {
+            return Err(self.refuse("align", "limit", "expected a time above 0, got 0s"));
+        }
+        Ok(())
+    }
+
     /// Refuses what only the first source may be.
     fn check_other(&self, number: usize) -> Result<()> {
         let source = &self.source[number];

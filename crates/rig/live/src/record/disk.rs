@@ -4,16 +4,17 @@ use std::fs::File;
 use std::io::{ErrorKind as IoKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use betz_base::Error;
 use betz_base::file::write_all_at;
-use betz_base::{Error, Result};
 use ringbuf::HeapCons;
 use ringbuf::traits::Consumer;
 
 use super::frame::{self, Head, Kind};
 use super::log::{Disk, Log};
+use super::segments::{Segments, allocate};
 use crate::plan::OnFull;
 
 /// Time between two writes.
@@ -52,81 +53,6 @@ impl WriterState {
 
     fn set_disk(&self, disk: Disk) {
         self.disk.store(disk as u8, Ordering::Relaxed);
-    }
-}
-
-/// The segments of a folder: files of a bounded size, one after another.
-pub(super) struct Segments {
-    folder: PathBuf,
-    most: u64,
-    next: u64,
-    file: File,
-    path: PathBuf,
-    length: u64,
-    /// Frames in the newest segment, and in all.
-    frames: u64,
-    all_frames: u64,
-}
-
-impl Segments {
-    pub(super) fn new(folder: &Path, most: u64, first: u64) -> Result<Self> {
-        let path = Self::path(folder, first);
-        let file = File::create_new(&path).map_err(|e| Error::io("creating", &path, &e))?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            most,
-            next: first + 1,
-            file,
-            path,
-            length: 0,
-            frames: 0,
-            all_frames: 0,
-        })
-    }
-
-    /// Frames that are gone because somebody has deleted the file that is written to, or the folder.
-    fn deleted(&self) -> u64 {
-        if !self.folder.exists() {
-            return self.all_frames;
-        }
-        match self.path.exists() {
-            true => 0,
-            false => self.frames,
-        }
-    }
-
-    pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
-        folder.join(format!("{number:06}.blog"))
-    }
-
-    /// Goes on in a new file: a segment is never appended to once its end may be torn.
-    fn begin_next(&mut self) -> std::io::Result<()> {
-        let path = Self::path(&self.folder, self.next);
-        self.file = File::create_new(&path)?;
-        (self.path, self.next, self.length) = (path, self.next + 1, 0);
-        self.frames = 0;
-        Ok(())
-    }
-
-    /// Writes `bytes`; also returns how many of them are in a file.
-    fn write(&mut self, bytes: &[u8]) -> (usize, std::io::Result<()>) {
-        if self.length >= self.most {
-            let begun = self.file.sync_data().and_then(|()| self.begin_next());
-            if begun.is_err() {
-                return (0, begun);
-            }
-        }
-        let mut written = 0;
-        while written < bytes.len() {
-            match self.file.write(&bytes[written..]) {
-                Ok(0) => return (written, Err(IoKind::WriteZero.into())),
-                Ok(n) => written += n,
-                Err(e) if e.kind() == IoKind::Interrupted => {}
-                Err(e) => return (written, Err(e)),
-            }
-        }
-        self.length += written as u64;
-        (written, Ok(()))
     }
 }
 
@@ -189,39 +115,29 @@ fn reserve(folder: &Path, bytes: u64) -> Option<File> {
         .then(|| File::create_new(&path).ok())
         .flatten()?;
     let removed = std::fs::remove_file(&path);
-    removed.ok().and_then(|()| allocate(&file, bytes))?;
+    removed.ok().and_then(|()| allocate(&file, bytes, false))?;
     Some(file)
 }
 
-#[cfg(target_os = "linux")]
-fn allocate(file: &File, bytes: u64) -> Option<()> {
-    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn allocate(_: &File, _: u64) -> Option<()> {
-    None
-}
-
 /// The thread's work.
-pub(super) struct Writer<'s> {
+pub(super) struct Writer {
     segments: Segments,
     on_full: OnFull,
     reserve: Option<File>,
-    shared: &'s WriterState,
+    shared: Arc<WriterState>,
     log: Log,
     /// Bytes from the ring, of which the first `filled` are frames that are to be written.
     bytes: Vec<u8>,
     filled: usize,
 }
 
-impl<'s> Writer<'s> {
-    /// A writer with a reserve of `room` bytes, if a full disk is to keep small frames.
+impl Writer {
+    /// A writer with a reserve of `room` bytes, if a full disk is to keep small frames. All of its files are open afterwards.
     pub(super) fn new(
         segments: Segments,
         on_full: OnFull,
         room: u64,
-        shared: &'s WriterState,
+        shared: Arc<WriterState>,
     ) -> Self {
         let keeps = on_full == OnFull::KeepSmall;
         Self {
@@ -308,7 +224,7 @@ impl<'s> Writer<'s> {
         let deleted = self.segments.deleted();
         if deleted > 0 {
             self.shared.left_out.fetch_add(deleted, Ordering::Relaxed);
-            let path = self.segments.path.display();
+            let path = self.segments.newest().display();
             return Err(DiskFault::Failed(Error::new(
                 betz_base::ErrorKind::Io,
                 format!(
@@ -316,7 +232,7 @@ impl<'s> Writer<'s> {
                 ),
             )));
         }
-        match self.segments.file.sync_data() {
+        match self.segments.sync() {
             Ok(()) => Ok(()),
             Err(error) => self.go_on_small(&error, &[]),
         }
@@ -334,6 +250,7 @@ impl<'s> Writer<'s> {
         }
         self.shared.set_disk(Disk::KeepsSmall);
         self.log.note_disk(Disk::KeepsSmall);
+        self.segments.take_no_room();
         match self.segments.begin_next() {
             Ok(()) => self.put_small(left),
             Err(error) => Err(self.refuse(&error, left)),
@@ -396,7 +313,7 @@ impl<'s> Writer<'s> {
         self.leave_out(frames);
         match is_full(error) {
             true => DiskFault::FullDisk,
-            false => DiskFault::Failed(Error::io("writing", &self.segments.path, error)),
+            false => DiskFault::Failed(Error::io("writing", self.segments.newest(), error)),
         }
     }
 

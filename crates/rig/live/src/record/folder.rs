@@ -12,7 +12,8 @@ use betz_runtime::model::Decoder;
 use serde::{Deserialize, Serialize};
 
 use super::reader::segments;
-use super::writer::Continuation;
+use super::segments::give_back_room;
+use super::writer::{Continuation, RecorderRing};
 use super::{Reader, Record, Recorder, RecorderOptions};
 use crate::plan::{At, Feature, OnFull, Plan};
 use crate::scheduling::ThreadPlace;
@@ -51,13 +52,13 @@ pub struct Facts {
     pub unix_seconds: f64,
 }
 
-impl Facts {
-    /// Bytes of the recorder's ring.
-    fn ring_bytes(&self) -> usize {
-        let bytes = self.channels as f64 * self.rate * 2.0 * RING_SECONDS;
-        (bytes as usize).clamp(RING.0, RING.1)
-    }
+/// Bytes of the ring of a recorder that begins with a source of so many channels and rows per second.
+pub(crate) fn ring_bytes(channels: usize, rate: f64) -> usize {
+    let bytes = channels as f64 * rate * 2.0 * RING_SECONDS;
+    (bytes as usize).clamp(RING.0, RING.1)
+}
 
+impl Facts {
     /// The facts as JSON.
     ///
     /// # Errors
@@ -99,7 +100,7 @@ impl Facts {
 fn options(plan: &Plan, facts: &Facts) -> RecorderOptions {
     let of = plan.record.as_ref();
     RecorderOptions {
-        ring: facts.ring_bytes(),
+        ring: ring_bytes(facts.channels, facts.rate),
         segment: of.map_or(1024, |r| r.segment_mib) << 20,
         on_full: of.map_or(OnFull::StopRecording, |r| r.on_full),
         reserve: of.map_or(0, |r| r.reserve_mib) << 20,
@@ -118,6 +119,20 @@ pub fn start(
     facts: &Facts,
     host_ns: i64,
 ) -> Result<Recorder> {
+    start_with(to, plan, model, facts, (host_ns, None))
+}
+
+/// As [`start`], with the host's time and a ring that was made before.
+///
+/// # Errors
+/// As [`start`].
+pub(crate) fn start_with(
+    to: &Path,
+    plan: &Plan,
+    model: &Decoder,
+    facts: &Facts,
+    (host_ns, ring): (i64, Option<RecorderRing>),
+) -> Result<Recorder> {
     let folder = create(to)?;
     model.save(&folder.join(MODEL))?;
     if plan.voltage.sorter.is_some() {
@@ -127,7 +142,8 @@ pub fn start(
     betz_base::file::write_atomically(&folder.join(PLAN), |out| {
         out.write_all(resolved.as_bytes())
     })?;
-    let mut recorder = Recorder::start(&folder, &options(plan, facts))?;
+    let (options, from) = (options(plan, facts), Continuation::default());
+    let mut recorder = Recorder::open(&folder, &options, from, ring)?;
     recorder.configuration(0, &facts.to_json()?, host_ns);
     Ok(recorder)
 }
@@ -141,8 +157,12 @@ pub(crate) fn go_on(
     plan: &Plan,
     facts: &Facts,
     from: Continuation,
+    ring: Option<RecorderRing>,
 ) -> Result<Recorder> {
-    Recorder::open(folder, &options(plan, facts), from)
+    if let Some(last) = segments(folder)?.pop() {
+        give_back_room(&last);
+    }
+    Recorder::open(folder, &options(plan, facts), from, ring)
 }
 
 /// Locks a recording for this process, until the file is dropped; `None` if another process has it. File systems without

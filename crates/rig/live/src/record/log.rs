@@ -50,6 +50,12 @@ pub(crate) enum LogEvent<'a> {
         declared: f64,
         measured: f64,
     },
+    /// Two sources are farther from each other than the plan allows, by a line that both hear; or no longer, with `is_beyond` false.
+    SharedLine {
+        offset_us: f64,
+        error_us: f64,
+        is_beyond: bool,
+    },
     /// Labels that were left out so far: of another width or not finite; too late; far outside the range of training.
     Labels { odd: u64, late: u64, outliers: u64 },
     /// Decisions of the online trainer so far.

@@ -11,13 +11,14 @@ use std::time::Duration;
 use betz_base::{Error, ErrorKind, Result};
 use betz_rigs::rig::notes::NoteContent;
 use betz_rigs::rig::{Block, LineEdge, Samples};
-use ringbuf::HeapProd;
 use ringbuf::traits::{Consumer, Observer, Producer};
+use ringbuf::{HeapCons, HeapProd};
 
-use super::disk::{Segments, Spare, Writer, WriterState};
+use super::disk::{Spare, Writer, WriterState};
 use super::frame::{HEAD, Head, Kind};
 use super::log::Disk;
 use super::log::LogEvent;
+use super::segments::Segments;
 use crate::grid::Alignment;
 use crate::pipeline::Step;
 use crate::plan::OnFull;
@@ -71,6 +72,28 @@ pub(crate) struct Continuation {
     pub(crate) epoch: u32,
 }
 
+/// The ring from the loop to the recorder's thread, all of whose pages are there.
+pub(crate) struct RecorderRing {
+    bytes: usize,
+    send: HeapProd<u8>,
+    take: HeapCons<u8>,
+}
+
+impl RecorderRing {
+    /// A ring of so many bytes.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn new(bytes: usize) -> Result<Self> {
+        let (mut send, mut take) =
+            betz_base::ring::ring_of("recorder", 1 << 10, bytes.div_ceil(1 << 10))?;
+        // Every page is touched now, so that the loop never waits for the system to map one.
+        while send.push_slice(&[0; 1 << 10]) > 0 {}
+        take.clear();
+        Ok(Self { bytes, send, take })
+    }
+}
+
 /// The loop's end of a recorder.
 pub struct Recorder {
     ring: HeapProd<u8>,
@@ -94,10 +117,12 @@ impl Recorder {
     /// # Errors
     /// `Io` if the first segment cannot be made; `OutOfMemory` for the ring.
     pub fn start(folder: &Path, options: &RecorderOptions) -> Result<Self> {
-        Self::open(folder, options, Continuation::default())
+        Self::open(folder, options, Continuation::default(), None)
     }
 
-    /// As [`Recorder::start`], for a recording that goes on: never in a segment that a killed session may have torn.
+    /// As [`Recorder::start`], also for a recording that goes on: never in a segment that a killed session may have torn. A ring
+    /// that was made before is used if it is as long as the options say. All files are open afterwards and have their room: none
+    /// is opened before the end of the first segment.
     ///
     /// # Errors
     /// As [`Recorder::start`].
@@ -105,25 +130,24 @@ impl Recorder {
         folder: &Path,
         options: &RecorderOptions,
         from: Continuation,
+        ring: Option<RecorderRing>,
     ) -> Result<Self> {
-        let blocks = options.ring.div_ceil(1 << 10);
-        let (mut send, mut take) = betz_base::ring::ring_of("recorder", 1 << 10, blocks)?;
-        // Every page is touched now, so that the loop never waits for the system to map one.
-        while send.push_slice(&[0; 1 << 10]) > 0 {}
-        take.clear();
+        let ring = match ring.filter(|ring| ring.bytes == options.ring) {
+            Some(ring) => ring,
+            None => RecorderRing::new(options.ring)?,
+        };
+        let (send, take) = (ring.send, ring.take);
         let shared = Arc::new(WriterState::default());
         shared.next_frame.store(from.number, Ordering::Relaxed);
         let segments = Segments::new(folder, options.segment, from.segment)?;
         let (on_full, reserve, place) = (options.on_full, options.reserve, options.place);
+        let writer = Writer::new(segments, on_full, reserve, Arc::clone(&shared));
         let thread = std::thread::Builder::new()
             .name("betz-recorder".into())
-            .spawn({
-                let shared = Arc::clone(&shared);
-                move || {
-                    // A right that was taken away since the check costs priority, and not the recording.
-                    let _ = place.apply();
-                    Writer::new(segments, on_full, reserve, &shared).run(take);
-                }
+            .spawn(move || {
+                // A right that was taken away since the check costs priority, and not the recording.
+                let _ = place.apply();
+                writer.run(take);
             })
             .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
         Ok(Self {

@@ -23,6 +23,7 @@ mod resume;
 mod rigs;
 mod scheduling;
 mod session;
+mod shared_line;
 mod soak;
 mod sources;
 mod subscribers;

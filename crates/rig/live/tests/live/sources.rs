@@ -17,7 +17,7 @@ use betz_runtime::stream::StepStatus;
 use super::rigs::{self, ALWAYS, Small};
 
 /// Rows per second of both devices by their own clocks, and rows of a block.
-const RATE: f64 = 30_000.0;
+pub(crate) const RATE: f64 = 30_000.0;
 const ROWS: usize = 30;
 /// Number of the second device's first row.
 const FIRST_ROW: u64 = 1_234_567;
@@ -25,10 +25,10 @@ const FIRST_ROW: u64 = 1_234_567;
 /// A device: some channels of the simulated rig, seen by a clock that drifts.
 #[derive(Clone, Copy)]
 pub(crate) struct Device {
-    channels: [usize; 2],
-    drift: f64,
-    first_row: u64,
-    delay: f64,
+    pub(crate) channels: [usize; 2],
+    pub(crate) drift: f64,
+    pub(crate) first_row: u64,
+    pub(crate) delay: f64,
 }
 
 pub(crate) const FIRST: Device = Device {

@@ -7,6 +7,7 @@ mod disk;
 #[path = "../live/rigs.rs"]
 #[allow(dead_code)]
 mod rigs;
+mod room;
 mod system;
 
 use betz_live::{Live, Pace, Part, Replay, Until};
@@ -41,6 +42,8 @@ fn run(live: &mut Live, steps: u64) {
 fn a_session_goes_on_while_the_system_misbehaves() {
     let small = rigs::small_of(0.0, Some(64 << 20), 1.0);
     the_loop_of_a_session_that_is_kept_allocates_nothing(&small);
+    room::a_segment_has_its_room_before_the_first_step_and_no_file_is_opened_until_its_end(&small);
+    room::a_disk_with_little_room_is_left_what_it_has();
     a_wall_clock_that_jumps_changes_nothing(&small);
     a_disk_that_hangs_costs_frames_that_are_counted_and_no_step(&small);
     a_session_that_ends_while_the_ring_is_full_says_so(&small);

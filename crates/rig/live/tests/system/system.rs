@@ -69,6 +69,13 @@ pub(crate) fn jump(jumps: bool) {
     JUMPS.store(jumps, Ordering::SeqCst);
 }
 
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
+/// Files that this process has opened so far.
+pub(crate) fn opened_files() -> u64 {
+    OPENED.load(Ordering::SeqCst)
+}
+
 /// While it lives, every write to a file waits.
 pub(crate) struct Hang;
 
@@ -177,5 +184,27 @@ unsafe extern "C" fn ftruncate64(file: i32, length: i64) -> i32 {
     match rustix::fs::ftruncate(file, length.cast_unsigned()) {
         Ok(()) => 0,
         Err(_) => -1,
+    }
+}
+
+/// Stands in for the C library's function.
+///
+/// # Safety
+/// `path` ends with a zero.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+unsafe extern "C" fn open64(path: *const std::ffi::c_char, flags: i32, mode: u32) -> i32 {
+    use rustix::fs::{Mode, OFlags};
+    OPENED.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the caller's promise.
+    let path = unsafe { std::ffi::CStr::from_ptr(path) };
+    let flags = OFlags::from_bits_retain(flags.cast_unsigned());
+    match rustix::fs::open(path, flags, Mode::from_bits_retain(mode)) {
+        Ok(file) => std::os::fd::IntoRawFd::into_raw_fd(file),
+        Err(error) => {
+            // SAFETY: the place is this thread's.
+            unsafe { *__errno_location() = error.raw_os_error() };
+            -1
+        }
     }
 }

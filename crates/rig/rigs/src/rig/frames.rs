@@ -50,7 +50,7 @@ impl FrameRig {
     /// `InvalidArgument` if `address` cannot be parsed, `Io` if it cannot be bound.
     pub fn bind(address: &str, channels: Option<usize>, rate: Option<f64>) -> Result<Self> {
         Ok(Self {
-            receiver: Receiver::bind(address)?,
+            receiver: Receiver::bind(address)?.counting_drops(),
             buffer: None,
             channels,
             rate,

@@ -130,7 +130,7 @@ impl CerebusRig {
         channels: Option<usize>,
     ) -> Result<Self> {
         Ok(Self {
-            receiver: Receiver::bind(address)?,
+            receiver: Receiver::bind(address)?.counting_drops(),
             buffer: None,
             given: protocol,
             protocol,
