@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::export::SharedLine;
 use crate::common_args::{Common, SubjectArgs};
+use betz_live::SharedLine;
 
 #[derive(Subcommand)]
 pub(crate) enum Record {

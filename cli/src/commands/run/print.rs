@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use betz::{Error, ErrorKind, Result};
 use betz_live::record::Disk;
-use betz_live::{LearnReport, Live, Plan, Report, SessionReport, SinkHealth, SourceHealth, Step};
+use betz_live::{
+    LearnReport, Live, Plan, Report, SessionReport, SharedLineReport, SinkHealth, SourceHealth,
+    Step,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -178,6 +181,9 @@ impl Status {
         if unrecorded > 0 {
             line += &format!("  NOT RECORDED: {}", report::count(unrecorded, "frame"));
         }
+        if let Some(shared) = &now.shared_line {
+            line += &format!("  shared line: {}", shared_line(shared));
+        }
         if now.learn.is_some_and(|l| l.dead) {
             line += "  THE TRAINER HAS ENDED";
         }
@@ -241,6 +247,9 @@ pub(super) struct RunReport {
     /// Error that keeps the newest model of the trainer, or of the recalibration, from being stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_stored: Option<String>,
+    /// Names of the line that two sources hear.
+    #[serde(skip)]
+    shared_line: Option<String>,
     /// True if the plan has an address for labels.
     #[serde(skip)]
     hears_labels: bool,
@@ -263,6 +272,7 @@ impl RunReport {
             label_r2: live.label_r2(),
             sinks: live.sink_health(),
             not_stored: live.not_stored().map(|e| e.message().to_owned()),
+            shared_line: (live.plan().align.as_ref()).map(|align| align.line.to_string()),
             hears_labels: live.plan().labels.from.is_some(),
             history: None,
             crossed: live.crossed(),
@@ -317,11 +327,19 @@ impl RunReport {
             report::count(input.restarts, "restart"),
         ))?;
         report::line(&format!(
-            "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs; begun in {:.0} ms",
-            f.p50_us, f.p99_us, f.max_us, f.startup_ms
+            "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs",
+            f.p50_us, f.p99_us, f.max_us
         ))?;
+        report::line(&startup_line(f))?;
         for source in &self.sources {
             report::line(&source_line(source, self.sources.len() > 1))?;
+        }
+        if let (Some(shared), Some(line)) = (&f.shared_line, &self.shared_line) {
+            report::line(&format!(
+                "line {line}: {} ({} not)",
+                shared_line(shared),
+                shared.unmatched
+            ))?;
         }
         if f.source_malformed + f.source_dropped + f.source_reconnects > 0 {
             report::line(&format!(
@@ -422,6 +440,32 @@ impl Outcome for RunReport {
     }
 }
 
+/// Distance of two sources by a line that both hear, and a warning if it is beyond the plan's limit.
+fn shared_line(of: &SharedLineReport) -> String {
+    let matched = report::count(of.matched, "change");
+    let (Some(offset), Some(error)) = (of.offset_us, of.error_us) else {
+        return format!("{matched} matched, too few");
+    };
+    let beyond = match of.is_beyond {
+        true => format!("SOURCES APART BY MORE THAN {:.0} µs: ", of.limit_us),
+        false => String::new(),
+    };
+    format!("{beyond}{offset:+.0} ± {error:.0} µs, {matched} matched")
+}
+
+/// The start of the session, which is not in the latencies.
+fn startup_line(of: &SessionReport) -> String {
+    let waited = match of.startup_steps {
+        0 => "no step waited for that".into(),
+        steps => format!(
+            "{} that had waited, up to {:.1} ms",
+            report::count(steps, "step"),
+            of.startup_max_us / 1e3
+        ),
+    };
+    format!("start-up: opened in {:.1} ms; {waited}", of.startup_ms)
+}
+
 /// The clock of a source and, if there are several, what came from it.
 fn source_line(source: &SourceHealth, is_one_of_several: bool) -> String {
     let clock = format!(
@@ -502,6 +546,41 @@ mod tests {
         learn.dead = true;
         assert!(line(learn).ends_with("  THE TRAINER HAS ENDED"));
         assert!(trainer_line(&learn, 0).ends_with("ITS THREAD HAS ENDED"));
+    }
+
+    #[test]
+    fn a_shared_line_is_told_every_second_and_warned_of_beyond_its_limit() {
+        let mut of = SharedLineReport {
+            matched: 2,
+            limit_us: 2000.0,
+            ..SharedLineReport::default()
+        };
+        let line = |of: SharedLineReport| {
+            let mut now = SessionReport::default();
+            now.input.steps = 5;
+            now.shared_line = Some(of);
+            Status::new(&[]).line(&now, Duration::from_secs(1))
+        };
+        assert!(line(of).ends_with("  shared line: 2 changes matched, too few"));
+        (of.offset_us, of.error_us, of.matched) = (Some(-120.4), Some(66.7), 12);
+        assert!(line(of).ends_with("  shared line: -120 ± 67 µs, 12 changes matched"));
+        of.is_beyond = true;
+        let warning =
+            "  shared line: SOURCES APART BY MORE THAN 2000 µs: -120 ± 67 µs, 12 changes matched";
+        assert!(line(of).ends_with(warning), "{}", line(of));
+    }
+
+    #[test]
+    fn the_start_up_has_a_line_of_its_own() {
+        let mut of = SessionReport {
+            startup_ms: 41.26,
+            ..SessionReport::default()
+        };
+        let alone = "start-up: opened in 41.3 ms; no step waited for that";
+        assert_eq!(startup_line(&of), alone);
+        (of.startup_steps, of.startup_max_us) = (3, 61_240.0);
+        let waited = "start-up: opened in 41.3 ms; 3 steps that had waited, up to 61.2 ms";
+        assert_eq!(startup_line(&of), waited);
     }
 
     #[test]

@@ -4,9 +4,8 @@
 //! source's line that is nearest in time and of the same direction. A straight line through the matches gives the offset and the
 //! drift of its clock; how far the matches lie from it is the error.
 
-use std::str::FromStr;
-
 use betz::{Error, ErrorKind, Result};
+use betz_live::{FARTHEST_SECONDS, SharedLine, nearest_change};
 use betz_rigs::rig::LineEdge;
 use serde::Serialize;
 
@@ -14,17 +13,8 @@ use super::survey::Epoch;
 
 /// Least number of matches in an epoch: the drift needs two, and a third shows that they fit.
 const LEAST: usize = 3;
-/// Largest distance of a match, in seconds: arrivals are never that wrong.
-const FARTHEST: f64 = 0.25;
 /// Largest drift that is believed, in parts per million.
 const MOST_PPM: f64 = 500.0;
-
-/// A line of one source that is also a line of another, as `SOURCE:LINE=SOURCE:LINE` says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SharedLine {
-    reference: (String, u8),
-    other: (String, u8),
-}
 
 /// An epoch of a source that was placed by a shared line.
 #[derive(Debug, Clone, Serialize)]
@@ -69,153 +59,106 @@ impl std::fmt::Display for AlignedSource {
     }
 }
 
-impl FromStr for SharedLine {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let side = |side: &str| {
-            let (source, line) = side.rsplit_once(':')?;
-            let line = line.parse().ok().filter(|line| (1..=32).contains(line))?;
-            (!source.is_empty()).then(|| (source.to_owned(), line))
-        };
-        let both = text
-            .split_once('=')
-            .and_then(|(a, b)| Some((side(a)?, side(b)?)));
-        match both {
-            Some((reference, other)) if reference.0 != other.0 => Ok(Self { reference, other }),
-            Some(_) => Err("expected lines of two sources, got one source twice".into()),
-            None => Err(
-                "expected SOURCE:LINE=SOURCE:LINE with lines 1 to 32, such as nsp:1=probe:7".into(),
-            ),
-        }
-    }
-}
-
-impl SharedLine {
-    /// Places every epoch of the other source by its matches. Its rate becomes that of the reference's clock.
-    pub(super) fn align(
-        &self,
-        sources: &[String],
-        epochs: &mut [Epoch],
-        edges: &[(usize, LineEdge)],
-    ) -> Result<Vec<AlignedSource>> {
-        let number = |name: &str| {
-            sources
-                .iter()
-                .position(|source| source == name)
-                .ok_or_else(|| {
-                    Error::argument(format!(
-                        "--align {self}: expected sources of the session, {}, got {name}",
-                        sources.join(", ")
-                    ))
-                })
-        };
-        let (reference, other) = (number(&self.reference.0)?, number(&self.other.0)?);
-        let of = |source: usize, line: u8| {
-            (edges.iter()).filter(move |(of, edge)| *of == source && edge.line == line)
-        };
-        let place = |epochs: &[Epoch], source: usize, edge: &LineEdge| {
-            let of = |e: &&Epoch| (e.source, e.epoch) == (source, edge.epoch);
-            epochs.iter().find(of).map(|epoch| epoch.seconds(edge.row))
-        };
-        let mut known: Vec<(f64, bool)> = of(reference, self.reference.1)
-            .filter_map(|(_, edge)| Some((place(epochs, reference, edge)?, edge.is_up)))
-            .collect();
-        known.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let row_us = |source: usize| {
-            let rate = epochs
-                .iter()
-                .find(|e| e.source == source)
-                .map(|e| e.facts.rate);
-            rate.map_or(0.0, |rate| 1e6 / rate)
-        };
-        let row_us = [row_us(reference), row_us(other)];
-        (epochs.iter_mut().filter(|epoch| epoch.source == other))
-            .map(|epoch| {
-                let changes: Vec<&LineEdge> = (of(other, self.other.1))
-                    .map(|(_, edge)| edge)
-                    .filter(|edge| edge.epoch == epoch.epoch)
-                    .collect();
-                self.place(epoch, &changes, &known, row_us)
+/// Places every epoch of the other source by its matches. Its rate becomes that of the reference's clock.
+pub(super) fn align(
+    shared: &SharedLine,
+    sources: &[String],
+    epochs: &mut [Epoch],
+    edges: &[(usize, LineEdge)],
+) -> Result<Vec<AlignedSource>> {
+    let number = |name: &str| {
+        sources
+            .iter()
+            .position(|source| source == name)
+            .ok_or_else(|| {
+                Error::argument(format!(
+                    "--align {shared}: expected sources of the session, {}, got {name}",
+                    sources.join(", ")
+                ))
             })
-            .collect()
-    }
-
-    /// Places an epoch by the `changes` of its line that match the `known` ones of the reference's.
-    fn place(
-        &self,
-        epoch: &mut Epoch,
-        changes: &[&LineEdge],
-        known: &[(f64, bool)],
-        row_us: [f64; 2],
-    ) -> Result<AlignedSource> {
-        let matches: Vec<(f64, f64)> = (changes.iter())
-            .filter_map(|edge| {
-                let at = epoch.seconds(edge.row);
-                Some((at, nearest(known, at, edge.is_up)?))
-            })
-            .collect();
-        let Some(line) = Line::through(&matches).filter(|_| matches.len() >= LEAST) else {
-            return Err(Error::new(
-                ErrorKind::InsufficientData,
-                format!(
-                    "--align {self}: expected at least {LEAST} changes of both lines within {FARTHEST} s of each other in epoch {} of {}, got {} of {}",
-                    epoch.epoch,
-                    self.other.0,
-                    matches.len(),
-                    changes.len()
-                ),
-            ));
-        };
-        if (line.slope - 1.0).abs() * 1e6 > MOST_PPM {
-            return Err(Error::recording(format!(
-                "--align {self}: expected clocks within {MOST_PPM} ppm of each other, got {:.0} ppm: the lines hear other pulses",
-                (line.slope - 1.0) * 1e6
-            )));
-        }
-        let errors: Vec<f64> = (matches.iter())
-            .map(|(at, reference)| (line.at(*at) - reference) * 1e6)
-            .collect();
-        let squares: f64 = errors.iter().map(|e| e * e).sum();
-        let begun = epoch.start_seconds;
-        epoch.start_seconds = line.at(begun);
-        epoch.facts.rate /= line.slope;
-        Ok(AlignedSource {
-            source: self.other.0.clone(),
-            reference: self.reference.0.clone(),
-            epoch: epoch.epoch,
-            matched: matches.len(),
-            unmatched: changes.len() - matches.len(),
-            drift_ppm: (1.0 / line.slope - 1.0) * 1e6,
-            moved_us: (epoch.start_seconds - begun) * 1e6,
-            rms_us: (squares / errors.len() as f64).sqrt(),
-            largest_us: errors.iter().fold(0.0, |most, e| e.abs().max(most)),
-            row_us,
+    };
+    let (reference, other) = (number(&shared.reference.0)?, number(&shared.other.0)?);
+    let of = |source: usize, line: u8| {
+        (edges.iter()).filter(move |(of, edge)| *of == source && edge.line == line)
+    };
+    let place = |epochs: &[Epoch], source: usize, edge: &LineEdge| {
+        let of = |e: &&Epoch| (e.source, e.epoch) == (source, edge.epoch);
+        epochs.iter().find(of).map(|epoch| epoch.seconds(edge.row))
+    };
+    let mut known: Vec<(f64, bool)> = of(reference, shared.reference.1)
+        .filter_map(|(_, edge)| Some((place(epochs, reference, edge)?, edge.is_up)))
+        .collect();
+    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let row_us = |source: usize| {
+        let rate = epochs
+            .iter()
+            .find(|e| e.source == source)
+            .map(|e| e.facts.rate);
+        rate.map_or(0.0, |rate| 1e6 / rate)
+    };
+    let row_us = [row_us(reference), row_us(other)];
+    (epochs.iter_mut().filter(|epoch| epoch.source == other))
+        .map(|epoch| {
+            let changes: Vec<&LineEdge> = (of(other, shared.other.1))
+                .map(|(_, edge)| edge)
+                .filter(|edge| edge.epoch == epoch.epoch)
+                .collect();
+            place_epoch(shared, epoch, &changes, &known, row_us)
         })
-    }
+        .collect()
 }
 
-impl std::fmt::Display for SharedLine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [(a, at), (b, bt)] = [&self.reference, &self.other];
-        write!(f, "{a}:{at}={b}:{bt}")
+/// Places an epoch by the `changes` of its line that match the `known` ones of the reference's.
+fn place_epoch(
+    shared: &SharedLine,
+    epoch: &mut Epoch,
+    changes: &[&LineEdge],
+    known: &[(f64, bool)],
+    row_us: [f64; 2],
+) -> Result<AlignedSource> {
+    let matches: Vec<(f64, f64)> = (changes.iter())
+        .filter_map(|edge| {
+            let at = epoch.seconds(edge.row);
+            Some((at, nearest_change(known, at, edge.is_up)?))
+        })
+        .collect();
+    let Some(line) = Line::through(&matches).filter(|_| matches.len() >= LEAST) else {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "--align {shared}: expected at least {LEAST} changes of both lines within {FARTHEST_SECONDS} s of each other in epoch {} of {}, got {} of {}",
+                epoch.epoch,
+                shared.other.0,
+                matches.len(),
+                changes.len()
+            ),
+        ));
+    };
+    if (line.slope - 1.0).abs() * 1e6 > MOST_PPM {
+        return Err(Error::recording(format!(
+            "--align {shared}: expected clocks within {MOST_PPM} ppm of each other, got {:.0} ppm: the lines hear other pulses",
+            (line.slope - 1.0) * 1e6
+        )));
     }
-}
-
-/// The change of the same direction that is nearest in time to `at`, and nearer than half the way to the one after it.
-fn nearest(known: &[(f64, bool)], at: f64, is_up: bool) -> Option<f64> {
-    let after = known.partition_point(|(time, _)| *time < at);
-    let of_direction = |k: &&(f64, bool)| k.1 == is_up;
-    let before = known[..after].iter().rev().find(of_direction);
-    let after = known[after..].iter().find(of_direction);
-    let mut both: Vec<f64> = before.into_iter().chain(after).map(|k| k.0).collect();
-    both.sort_by(|a, b| (a - at).abs().total_cmp(&(b - at).abs()));
-    let best = *both.first()?;
-    // Between two that are about as near, nobody can choose.
-    let is_clear = both
-        .get(1)
-        .is_none_or(|second| (best - at).abs() < 0.5 * (second - at).abs());
-    ((best - at).abs() <= FARTHEST && is_clear).then_some(best)
+    let errors: Vec<f64> = (matches.iter())
+        .map(|(at, reference)| (line.at(*at) - reference) * 1e6)
+        .collect();
+    let squares: f64 = errors.iter().map(|e| e * e).sum();
+    let begun = epoch.start_seconds;
+    epoch.start_seconds = line.at(begun);
+    epoch.facts.rate /= line.slope;
+    Ok(AlignedSource {
+        source: shared.other.0.clone(),
+        reference: shared.reference.0.clone(),
+        epoch: epoch.epoch,
+        matched: matches.len(),
+        unmatched: changes.len() - matches.len(),
+        drift_ppm: (1.0 / line.slope - 1.0) * 1e6,
+        moved_us: (epoch.start_seconds - begun) * 1e6,
+        rms_us: (squares / errors.len() as f64).sqrt(),
+        largest_us: errors.iter().fold(0.0, |most, e| e.abs().max(most)),
+        row_us,
+    })
 }
 
 /// A straight line from times of a source to times of its reference.
@@ -245,45 +188,5 @@ impl Line {
 
     fn at(&self, time: f64) -> f64 {
         self.to + (time - self.from) * self.slope
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shared_lines_are_named() {
-        let shared: SharedLine = "nsp:1=probe:7".parse().unwrap();
-        assert_eq!(
-            (shared.reference.clone(), shared.other.clone()),
-            (("nsp".into(), 1), ("probe".into(), 7))
-        );
-        assert_eq!(shared.to_string(), "nsp:1=probe:7");
-        for odd in [
-            "",
-            "nsp:1",
-            "nsp=probe",
-            "nsp:0=probe:1",
-            "nsp:1=probe:33",
-            "nsp:1=nsp:2",
-            ":1=b:1",
-        ] {
-            assert!(odd.parse::<SharedLine>().is_err(), "{odd}");
-        }
-    }
-
-    #[test]
-    fn a_change_that_two_others_are_near_to_is_not_matched() {
-        let known = [(0.0, true), (0.1, false), (1.0, true), (2.0, true)];
-        assert_eq!(nearest(&known, 0.98, true), Some(1.0));
-        assert_eq!(
-            nearest(&known, 0.98, false),
-            None,
-            "farther than arrivals are wrong"
-        );
-        assert_eq!(nearest(&known, 0.12, false), Some(0.1));
-        assert_eq!(nearest(&[(0.0, true), (0.02, true)], 0.009, true), None);
-        assert_eq!(nearest(&[], 0.0, true), None);
     }
 }

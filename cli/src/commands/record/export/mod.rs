@@ -15,7 +15,7 @@ use super::args::{Export, Format};
 use super::print_damage;
 use crate::report::{self, Outcome};
 use align::AlignedSource;
-pub(super) use align::SharedLine;
+
 use survey::{Epoch, Form, Survey, rows};
 
 /// Spikes of one unit.

@@ -9,7 +9,9 @@ use betz_live::record::{Damage, Facts, Reader, Record, Recording};
 use betz_rigs::rig::notes::NoteContent;
 use betz_rigs::rig::{Block, LineEdge, Samples};
 
-use super::align::{AlignedSource, SharedLine};
+use betz_live::SharedLine;
+
+use super::align::{AlignedSource, align};
 
 /// Rows of zeros that stand for lost ones at once.
 const AT_ONCE: u64 = 4096;
@@ -262,7 +264,7 @@ impl Survey {
             epoch.start_seconds = epoch.begun - origin;
         }
         survey.aligned = (shared.iter())
-            .map(|shared| shared.align(&survey.sources, &mut survey.epochs, &edges))
+            .map(|shared| align(shared, &survey.sources, &mut survey.epochs, &edges))
             .collect::<Result<Vec<_>>>()?
             .concat();
         survey.take_edges(edges);

@@ -221,7 +221,10 @@ impl Fields {
         let log_rates = rates.of_channels(&counts);
         let mut total = vec![0.0; cells.len()];
         for rates in log_rates.chunks_exact(cells.len()) {
-            total.iter_mut().zip(rates).for_each(|(t, r)| *t += float::exp(*r));
+            total
+                .iter_mut()
+                .zip(rates)
+                .for_each(|(t, r)| *t += float::exp(*r));
         }
         let values = cells.iter().flat_map(|&cell| {
             let mean = |sum: &Vec<f64>| match time[cell] > 0.0 {
