@@ -187,7 +187,7 @@ def test_messages_name_the_file_and_the_argument(tmp_path):
         session.step(X[0].astype(np.uint8), np.empty(1))
     options = dict(
         bank="single", ridge=None, noise=None, delay_steps=0, low_pass=None, folds="five",
-        kind="linear", latents=None, units=None, experts=None, seed=0, device="cpu",
+        kind="linear", latents=None, units=None, experts=None, seed=0, device="cpu", solver="cholesky",
     )
     with pytest.raises(TypeError, match="folds: expected a whole number of at least 0, got 'five'"):
         betz.Sums.over(betz.Recording.from_counts(X, 0.02, behavior=X[:, 0] * 1.0).align(), options)

@@ -100,8 +100,8 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     path = tmp_path / "decoder.onnx"
     with pytest.raises(NotFittedError):
         betz.Decoder().to_onnx(path)
-    _, decoder = fitted(bank=[([0.5, 0.3, 0.2], 0)])
-    with pytest.raises(betz.BetzError, match="a list of samples"):
+    _, decoder = fitted(bank=[([0.5, 0.3, 0.2], -1)])
+    with pytest.raises(betz.BetzError, match="looks 0.02 s ahead"):
         decoder.to_onnx(path)
     with pytest.raises(OSError):
         fitted()[1].to_onnx(tmp_path / "no such folder" / "decoder.onnx")
