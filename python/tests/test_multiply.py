@@ -13,8 +13,8 @@ def factors(dtype, rows=70, terms=300, columns=50):
 
 def close(got, a, b):
     expected = a.astype(float) @ b.astype(float)
-    # Sums of products in another order: the square root of their number times the rounding, and some.
-    tolerance = 20 * np.finfo(got.dtype).eps * np.sqrt(a.shape[1]) * np.abs(expected).max()
+    # Sums of products in another order: about the square root of their number times the rounding.
+    tolerance = 2 * np.finfo(got.dtype).eps * np.sqrt(a.shape[1]) * np.abs(expected).max()
     assert got.shape == expected.shape
     assert np.abs(got - expected).max() < tolerance
 
