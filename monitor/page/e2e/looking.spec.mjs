@@ -288,7 +288,7 @@ test("what is taken along is what is shown", async ({ looked: { page } }) => {
   const [table] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "edges, CSV" }).click()]);
   const lines = readFileSync(await table.path(), "utf8").trim().split("\n");
   expect(lines.filter(l => !l.startsWith("#"))).toHaveLength(1 + await state(page, "edges"));
-  const [picture] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "SVG" }).click()]);
+  const [picture] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "SVG", exact: true }).click()]);
   expect(readFileSync(await picture.path(), "utf8")).toContain("<circle");
   await page.keyboard.press("Escape");
   await look(page, "#v=live");
