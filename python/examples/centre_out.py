@@ -155,8 +155,7 @@ def main(reaches):
             is_hit, seconds = task.reach(user, DISTANCE * numpy.array([math.cos(angle), math.sin(angle)]))
             hits += is_hit
             times.append(seconds)
-        time.sleep(0.5)  # for the last notes
-        session.terminate()
+        session.terminate()  # It takes the notes that have arrived.
         told = json.loads(session.communicate()[0])
     print(f"{hits} of {reaches} targets, {numpy.mean(times):.2f} s each in the time of the task; "
           f"{told['notes']['labels']} labels, {told['notes']['trials']} bounds of trials, {told['notes']['marks']} marks recorded")

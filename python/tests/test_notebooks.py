@@ -73,4 +73,5 @@ def test_the_simulated_user_reaches_every_target(monkeypatch):
     task = runpy.run_path(str(EXAMPLES / "centre_out.py"))
     hits, told = task["main"](8)
     assert hits == 8
-    assert (told["notes"]["marks"], told["notes"]["trials"]) == (16, 16)
+    notes = told["notes"]
+    assert (notes["marks"], notes["trials"], notes["malformed"]) == (16, 16, 0), notes

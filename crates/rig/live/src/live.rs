@@ -495,15 +495,16 @@ impl Live {
         each(&at_rest)
     }
 
-    /// Ends the session: puts the outputs at rest, and ends the recording, if there is one. Waits until all of it is in its files.
-    /// Returns its folder.
+    /// Ends the session: puts the outputs at rest, takes the notes that have arrived, and ends the recording, if there is one.
+    /// Waits until all of it is in its files. Returns its folder.
     ///
     /// # Errors
-    /// The first error of the disk; those of the sinks.
+    /// The first error of the disk; those of the sinks, and of the bus of the notes.
     pub fn stop(&mut self) -> Result<Option<PathBuf>> {
         let rested = self.rest_outputs(&mut |_| Ok(()));
+        let noted = self.take_last_notes();
         let folder = self.end_recording()?;
-        rested.map(|()| folder)
+        rested.and(noted).map(|()| folder)
     }
 
     fn end_recording(&mut self) -> Result<Option<PathBuf>> {

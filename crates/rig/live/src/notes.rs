@@ -28,7 +28,7 @@ pub struct NoteCounts {
     pub marks: u64,
     /// Begins and ends of trials.
     pub trials: u64,
-    /// Datagrams that hold none of these, and notes for which there was no room.
+    /// Datagrams that hold none of these, and notes for which there was no room, here or in the system's buffer.
     pub malformed: u64,
 }
 
@@ -56,9 +56,13 @@ impl Notes {
         let thread = std::thread::Builder::new()
             .name("betz-notes".into())
             .spawn(move || {
-                let mut full = 0;
-                while !shared.stop.load(Ordering::Relaxed) {
-                    match receiver.take(LOOK) {
+                let (mut full, mut last) = (0, 0);
+                while last < ROOM {
+                    let ends = shared.stop.load(Ordering::Relaxed);
+                    last += usize::from(ends);
+                    let taken = receiver.take(if ends { Duration::ZERO } else { LOOK });
+                    let is_none = matches!(taken, Ok(None));
+                    match taken {
                         Ok(Some(note)) => full += u64::from(send.try_push(note).is_err()),
                         Ok(None) => {}
                         Err(error) => {
@@ -67,9 +71,11 @@ impl Notes {
                             return;
                         }
                     }
-                    shared
-                        .malformed
-                        .store(receiver.malformed + full, Ordering::Relaxed);
+                    let lost = receiver.malformed + receiver.dropped() + full;
+                    shared.malformed.store(lost, Ordering::Relaxed);
+                    if ends && is_none {
+                        return;
+                    }
                 }
             })
             .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
@@ -83,6 +89,15 @@ impl Notes {
     /// The next note, without waiting.
     pub(crate) fn take(&mut self) -> Option<Note> {
         self.ring.try_pop()
+    }
+
+    /// Listens to no more. What had arrived by then is still to be taken, up to 4,096 notes.
+    pub(crate) fn close(&mut self) {
+        self.state.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed by it.
+            let _ = thread.join();
+        }
     }
 
     /// Datagrams that hold no note, and notes without room.
@@ -103,10 +118,6 @@ impl Notes {
 
 impl Drop for Notes {
     fn drop(&mut self) {
-        self.state.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed by it.
-            let _ = thread.join();
-        }
+        self.close();
     }
 }

@@ -61,6 +61,13 @@ impl Live {
         failure.map_or(Ok(()), Err)
     }
 
+    /// Takes those that had arrived when the session ended, and listens to no more.
+    pub(super) fn take_last_notes(&mut self) -> Result<()> {
+        let before = self.take_notes();
+        self.notes.as_mut().map_or((), Notes::close);
+        before.and_then(|()| self.take_notes())
+    }
+
     /// Takes a label, a mark, or the begin or end of a trial as one of the bus: it finds its step by the plan's `labels.by`.
     pub fn take_note(&mut self, note: &Note) {
         let step = self.step_of(note);

@@ -1,5 +1,6 @@
 //! Labels that come late, out of order, or with times in place of steps.
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
@@ -180,6 +181,26 @@ fn notes_find_their_steps_by_number_by_the_senders_time_or_by_their_arrival() {
         let found: Vec<u64> = told.into_iter().map(|(step, _)| step).collect();
         assert_eq!(found, steps, "{by}");
     }
+}
+
+#[test]
+fn notes_that_arrived_before_the_end_are_in_the_session() {
+    let small = rigs::small_of(0.0, Some(64 << 20), 1.0);
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let place = free.local_addr().unwrap();
+    drop(free);
+    let mut live = open(&small, &[&format!("labels.from=udp://{place}")]);
+    run(&mut live, 20);
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Far more than the system keeps of small datagrams, unless it is asked for room.
+    for number in 0..600 {
+        let note = mark(Some(number), None, 0);
+        sender.send_to(&note.to_bytes(), place).unwrap();
+    }
+    live.stop().unwrap();
+    let told = live.report().notes;
+    assert_eq!(told.marks + told.malformed, 600, "{told:?}");
+    assert!(told.marks > 0, "{told:?}");
 }
 
 #[test]

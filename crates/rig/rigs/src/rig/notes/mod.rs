@@ -25,6 +25,8 @@ use super::host_ns;
 use crate::bus::plain::{HEADER, MAGIC, VERSION};
 use crate::udp::{Receiver, word};
 
+/// Bytes of the system's buffer of datagrams that are asked for: labels come step by step, and their thread may wait for others.
+const BUFFER: usize = 4 << 20;
 const LABEL: u8 = 5;
 const MARK: u8 = 6;
 const TRIAL: u8 = 7;
@@ -156,7 +158,10 @@ impl NoteReceiver {
     /// # Errors
     /// `InvalidArgument` if `address` cannot be parsed, `Io` if it cannot be bound.
     pub fn bind(address: &str) -> Result<Self> {
-        Ok(Self::over(NoteSource::Datagrams(Receiver::bind(address)?)))
+        let receiver = Receiver::bind(address)?.counting_drops();
+        // A system that gives less drops more, which is counted.
+        receiver.buffering(BUFFER);
+        Ok(Self::over(NoteSource::Datagrams(receiver)))
     }
 
     fn over(from: NoteSource) -> Self {
@@ -177,6 +182,14 @@ impl NoteReceiver {
             _ => Err(Error::argument(
                 "address: expected a receiver of datagrams, got one of a bus",
             )),
+        }
+    }
+
+    /// Number of datagrams that the system has dropped because its buffer was full, where it tells.
+    pub fn dropped(&self) -> u64 {
+        match &self.from {
+            NoteSource::Datagrams(receiver) => receiver.dropped(),
+            _ => 0,
         }
     }
 
