@@ -16,9 +16,9 @@ async function clean(page, views) {
     }
   }
 }
-// Sixteen to thirty runs of axe, each of up to a second.
-test.setTimeout(240_000);
-shown.setTimeout(240_000);
+// Sixteen to thirty runs of axe, each of up to a second, or of twenty beside builds.
+test.setTimeout(900_000);
+shown.setTimeout(900_000);
 
 test("a session in every view, also in red on black", async ({ page }) => {
   const rig = await start("--channels", "64", "--episodes", "--simulation", "--control", "--slow-every", "1700");

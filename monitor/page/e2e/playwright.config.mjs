@@ -3,7 +3,7 @@ import { defineConfig } from "@playwright/test";
 export default defineConfig({
   // CI builds beside these tests: one that a busy machine has delayed is run again, and listed as flaky.
   retries: 1,
-  testDir: ".", timeout: 180_000, expect: { timeout: 30_000, toHaveScreenshot: { maxDiffPixelRatio: 0.01 } }, snapshotPathTemplate: "{testDir}/looks/{arg}{ext}", updateSnapshots: "none", workers: 1, reporter: [["list"]], outputDir: "../test-results",
+  testDir: ".", timeout: 300_000, expect: { timeout: 30_000, toHaveScreenshot: { maxDiffPixelRatio: 0.01 } }, snapshotPathTemplate: "{testDir}/looks/{arg}{ext}", updateSnapshots: "none", workers: 1, reporter: [["list"]], outputDir: "../test-results",
   use: {
     viewport: { width: 1400, height: 860 },
     launchOptions: {
