@@ -1,4 +1,4 @@
-//! `map_train.cu`.
+//! `map_train.cu` and `map_online.cu`.
 
 use crate::arguments::n;
 
@@ -12,3 +12,9 @@ pub const SUM_DIMS: u32 = 2 * THREADS;
 
 /// Threads of a block of [`MapSpreadRows`] and [`MapSpreadColumns`].
 pub const SPREAD_THREADS: u32 = 128;
+
+/// Most threads of a block of [`MapOnline`].
+pub const ONLINE_THREADS: u32 = 1024;
+
+/// Most blocks of a launch of [`MapOnline`].
+pub const ONLINE_BLOCKS: u32 = 192;

@@ -26,7 +26,7 @@ use crate::report::{self, Bar, Outcome};
 use args::{FadeName, NeighbourhoodName, Som};
 
 /// Samples presented between two looks at the clock.
-const AT_ONCE: usize = 1 << 10;
+const AT_ONCE: usize = 1 << 12;
 /// Products of a sample and a node that a quality is worth.
 const QUALITY_PRODUCTS: usize = 1 << 30;
 /// Most stages that are drawn.
@@ -290,7 +290,7 @@ fn online(
     shown: &mut Display<'_>,
     bar: &Bar,
 ) -> Result<(Map, TrainingCost)> {
-    device::cpu_for("the online rule", &args.common.device)?;
+    let device = device::open(&args.common.device).map_err(|e| e.at("--device"))?;
     let usual = OnlineOptions::default();
     let shape = match args.fade {
         Some(FadeName::Linear) => FadeShape::Linear,
@@ -323,22 +323,22 @@ fn online(
             Some(NeighbourhoodName::MexicanHat) => Neighbourhood::MexicanHat,
         },
     };
-    let mut online = Online::new(&map, samples, &options)?;
+    let mut online = Online::new(&map, samples, &options, &device)?;
     let total = options.passes as u64 * samples.count() as u64;
     let (mut done, mut took) = (0, TrainingCost::default());
     loop {
         shown.pictures.draw(done, total, &mut || {
-            online.write(&mut map);
+            online.write(&mut map)?;
             Ok(map.clone())
         })?;
         let all = samples.count() as f64;
         (shown.live).show(done as f64 / all, total as f64 / all, &mut || {
-            online.write(&mut map);
+            online.write(&mut map)?;
             Ok((map.clone(), None))
         })?;
         progress::check(bar, "training the map")?;
         let started = Instant::now();
-        let presented = online.present(AT_ONCE);
+        let presented = online.present(AT_ONCE)?;
         took.seconds += started.elapsed().as_secs_f64();
         if presented == 0 {
             break;
@@ -346,8 +346,10 @@ fn online(
         done += presented as u64;
         bar.update("training the map", done, total);
     }
+    took.ran = online.ran().clone();
+    device::note_fallback(&took.ran, "training");
     took.epochs = online.passes();
-    online.write(&mut map);
+    online.write(&mut map)?;
     Ok((map, took))
 }
 

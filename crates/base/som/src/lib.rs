@@ -5,6 +5,7 @@ mod cpu;
 mod cuda;
 mod grid;
 mod online;
+mod online_cuda;
 pub mod oracle;
 mod quality;
 mod samples;

@@ -5,13 +5,18 @@
 //! they mean 0, and compare a squared distance with the radius; both are right here.
 
 use betz_base::{Error, Result, memory};
+use betz_device::{Device, Placement, Ran, Work};
 use pulp::{Arch, Simd, WithSimd};
 
+use super::online_cuda::{OnlineOnCuda, ScaleTable};
 use super::samples::Samples;
 use super::{Grid, Lattice, Map, start};
 
 /// Nodes whose distances are found together.
 const LANES: usize = 16;
+/// Least numbers of a map by which a device gains, and least products of a sample and a map (benches/record/network_gpu.md).
+const GAINS_FROM_NUMBERS: usize = 1 << 15;
+const GAINS: f64 = 1e10;
 
 /// Share of the learning rate of a node at distance d from the winner, for a radius r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -122,6 +127,8 @@ pub struct Online<'a> {
     scales: Vec<Reach>,
     pass: usize,
     next: usize,
+    ran: Ran,
+    cuda: Option<OnlineOnCuda>,
 }
 
 /// A run of nodes in one row, as seen from the winner.
@@ -134,13 +141,19 @@ struct Reach {
 }
 
 impl<'a> Online<'a> {
-    /// Prepares to train `map`: copies its weights.
+    /// Prepares to train `map` on `device`: copies its weights. A CUDA device is used where it is named (of several the first), or
+    /// where `auto` finds one and the map is large enough to gain; the weights have the same bits on any.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for samples of other dimensions,
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for options that make no sense,
-    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
-    pub fn new(map: &Map, samples: Samples<'a>, options: &OnlineOptions) -> Result<Self> {
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory); those of a device that was named.
+    pub fn new(
+        map: &Map,
+        samples: Samples<'a>,
+        options: &OnlineOptions,
+        device: &Device,
+    ) -> Result<Self> {
         map.check(samples)?;
         if options.passes == 0 {
             return Err(Error::argument("passes: expected one at least, got 0"));
@@ -168,6 +181,19 @@ impl<'a> Online<'a> {
                 planes[d * padded + node] = *w;
             }
         }
+        let numbers = nodes * dims;
+        let amount = (numbers as f64) * samples.count() as f64 * options.passes as f64;
+        let placement = Placement::decide(
+            device,
+            Work::Amount {
+                amount: if numbers < GAINS_FROM_NUMBERS {
+                    0.0
+                } else {
+                    amount
+                },
+                gains_from: GAINS,
+            },
+        );
         let mut online = Self {
             samples,
             options: options.clone(),
@@ -180,23 +206,48 @@ impl<'a> Online<'a> {
             scales: Vec::new(),
             pass: 0,
             next: 0,
+            ran: placement.ran(""),
+            cuda: None,
         };
         online.reach();
+        if let Some(context) = placement.contexts().first() {
+            online.cuda = placement.or_cpu(OnlineOnCuda::new(
+                context,
+                grid,
+                samples,
+                &online.planes,
+                &online.ranges,
+                options.neighbourhood == Neighbourhood::MexicanHat,
+                online.table()?,
+            ))?;
+        }
         Ok(online)
+    }
+
+    /// Placement of the training.
+    pub fn ran(&self) -> &Ran {
+        &self.ran
     }
 
     /// Presents up to `samples` more samples, not beyond the end of a pass; how many it was. 0: all passes are
     /// done.
-    pub fn present(&mut self, samples: usize) -> usize {
+    ///
+    /// # Errors
+    /// The errors of the device.
+    pub fn present(&mut self, samples: usize) -> Result<usize> {
         if self.pass == self.options.passes {
-            return 0;
+            return Ok(0);
         }
         let until = self.samples.count().min(self.next.saturating_add(samples));
         let presented = until - self.next;
-        for s in self.next..until {
-            let x = self.samples.row(s);
-            let winner = self.winner(x);
-            self.learn(x, winner);
+        if let Some(cuda) = &mut self.cuda {
+            cuda.present(self.next, presented)?;
+        } else {
+            for s in self.next..until {
+                let x = self.samples.row(s);
+                let winner = self.winner(x);
+                self.learn(x, winner);
+            }
         }
         self.next = until;
         if until == self.samples.count() {
@@ -204,9 +255,13 @@ impl<'a> Online<'a> {
             self.pass += 1;
             if self.pass < self.options.passes {
                 self.reach();
+                let table = self.table()?;
+                if let Some(cuda) = &mut self.cuda {
+                    cuda.follow(table)?;
+                }
             }
         }
-        presented
+        Ok(presented)
     }
 
     /// Passes that are done.
@@ -215,13 +270,65 @@ impl<'a> Online<'a> {
     }
 
     /// Writes the weights as they are now into `map`, which has the shape that training began with.
-    pub fn write(&self, map: &mut Map) {
+    ///
+    /// # Errors
+    /// The errors of the device.
+    pub fn write(&self, map: &mut Map) -> Result<()> {
         let dims = map.dims();
+        let on_device = self.cuda.as_ref().map(OnlineOnCuda::planes).transpose()?;
+        let planes = on_device.as_ref().unwrap_or(&self.planes);
         for (node, weights) in map.weights_mut().chunks_exact_mut(dims).enumerate() {
             for (d, w) in weights.iter_mut().enumerate() {
-                *w = self.planes[d * self.padded + node];
+                *w = planes[d * self.padded + node];
             }
         }
+        Ok(())
+    }
+
+    /// α N for this pass as a table, of which a device reads an entry a node.
+    fn table(&self) -> Result<ScaleTable> {
+        let parities = match self.grid.lattice() {
+            Lattice::Rectangular => 1,
+            Lattice::Hexagonal => 2,
+        };
+        let rows = || {
+            self.scales
+                .iter()
+                .flat_map(|reach| (0..parities).map(move |p| (reach, p)))
+        };
+        let ends = |(reach, parity): (&Reach, usize)| {
+            (
+                reach.first[parity],
+                reach.first[parity] + reach.scales[parity].len() as isize,
+            )
+        };
+        let met = || {
+            rows()
+                .filter(|(reach, parity)| !reach.scales[*parity].is_empty())
+                .map(ends)
+        };
+        let left = met().map(|(first, _)| first).min().unwrap_or(0);
+        let width = (met().map(|(_, end)| end).max().unwrap_or(0) - left) as usize;
+        let height = self.scales.len();
+        let mut scales =
+            memory::filled("a map's neighbourhood", f32::NAN, parities * height * width)?;
+        for (row, reach) in self.scales.iter().enumerate() {
+            for parity in 0..parities {
+                let at = (parity * height + row) * width;
+                let from = (reach.first[parity] - left).max(0) as usize;
+                let run = &reach.scales[parity];
+                if !run.is_empty() {
+                    scales[at + from..at + from + run.len()].copy_from_slice(run);
+                }
+            }
+        }
+        Ok(ScaleTable {
+            up: self.scales.first().map_or(0, |reach| reach.down),
+            height,
+            left,
+            width,
+            scales,
+        })
     }
 
     fn winner(&self, x: &[f32]) -> usize {
@@ -435,10 +542,10 @@ mod tests {
                         radius: Fade::constant(radius),
                         neighbourhood: shape,
                     };
-                    let mut online = Online::new(&map, samples, &options).unwrap();
+                    let mut online = Online::new(&map, samples, &options, &Device::cpu()).unwrap();
                     let ranges = start::ranges(samples);
                     for x in samples.rows() {
-                        assert_eq!(online.present(1), 1);
+                        assert_eq!(online.present(1).unwrap(), 1);
                         oracle::online_step(&grid, &mut expected, x, |a, b| {
                             let (dx, dy) = grid.apart(a, b);
                             0.2 * neighbourhood(shape, dx, dy, radius)
@@ -450,14 +557,83 @@ mod tests {
                             }
                         }
                     }
-                    assert_eq!(online.present(1), 0);
-                    online.write(&mut map);
+                    assert_eq!(online.present(1).unwrap(), 0);
+                    online.write(&mut map).unwrap();
                     for (i, (got, expected)) in map.weights().iter().zip(&expected).enumerate() {
                         assert!(
                             (f64::from(*got) - expected).abs() < 1e-4,
                             "{grid:?} {shape:?} {radius}: weight {i}: {got} for {expected}"
                         );
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_of_a_device_moves_nodes_as_the_runs_do() {
+        let values: Vec<f32> = (0..120).map(|i| (i * 31 % 97) as f32 / 97.0).collect();
+        let samples = Samples::new(&values, 2).unwrap();
+        let way = |by: isize, length: isize, torus: bool| match by {
+            _ if !torus => by,
+            by if by > length / 2 => by - length,
+            by if by < -((length - 1) / 2) => by + length,
+            by => by,
+        };
+        for (lattice, torus) in [
+            (Lattice::Rectangular, false),
+            (Lattice::Rectangular, true),
+            (Lattice::Hexagonal, false),
+            (Lattice::Hexagonal, true),
+        ] {
+            for shape in [
+                Neighbourhood::Disc,
+                Neighbourhood::MexicanHat,
+                Neighbourhood::Triangle,
+            ] {
+                for radius in [0.0, 1.0, 2.4, 9.0] {
+                    let grid = Grid::new(6, 7, lattice, torus).unwrap();
+                    let mut map = Map::at_random(grid, samples, 4).unwrap();
+                    let options = OnlineOptions {
+                        passes: 1,
+                        rate: Fade::constant(0.2),
+                        radius: Fade::constant(radius),
+                        neighbourhood: shape,
+                    };
+                    let mut online = Online::new(&map, samples, &options, &Device::cpu()).unwrap();
+                    let table = online.table().unwrap();
+                    let mut expected = map.weights().to_vec();
+                    for x in samples.rows() {
+                        let (row, column) = grid.row_column(online.winner(x));
+                        let parity = if lattice == Lattice::Hexagonal {
+                            row % 2
+                        } else {
+                            0
+                        };
+                        for (node, weights) in expected.chunks_exact_mut(2).enumerate() {
+                            let (r, c) = grid.row_column(node);
+                            let down = way(r as isize - row as isize, 6, torus) - table.up;
+                            let right = way(c as isize - column as isize, 7, torus) - table.left;
+                            let (down, right) = (down as usize, right as usize);
+                            if down >= table.height || right >= table.width {
+                                continue;
+                            }
+                            let at = (parity * table.height + down) * table.width + right;
+                            let scale = table.scales[at];
+                            if scale.is_nan() {
+                                continue;
+                            }
+                            for (d, w) in weights.iter_mut().enumerate() {
+                                *w += scale * (x[d] - *w);
+                                if shape == Neighbourhood::MexicanHat {
+                                    *w = w.clamp(online.ranges[d].0, online.ranges[d].1);
+                                }
+                            }
+                        }
+                        assert_eq!(online.present(1).unwrap(), 1);
+                    }
+                    online.write(&mut map).unwrap();
+                    assert!(map.weights() == expected, "{grid:?}, {shape:?}, {radius}");
                 }
             }
         }

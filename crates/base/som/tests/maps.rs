@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 
+use betz_base::random::Random;
 use betz_device::Device;
 use betz_som::{
     BatchOptions, Fade, Grid, Lattice, Map, Neighbourhood, Online, OnlineOptions, Samples, oracle,
@@ -77,9 +78,9 @@ fn maps_of_odd_data_stay_finite() {
                 radius: Fade::constant(3.0),
                 neighbourhood: Neighbourhood::MexicanHat,
             };
-            let mut online = Online::new(&map, samples, &options).unwrap();
-            while online.present(7) > 0 {}
-            online.write(&mut map);
+            let mut online = Online::new(&map, samples, &options, &Device::cpu()).unwrap();
+            while online.present(7).unwrap() > 0 {}
+            online.write(&mut map).unwrap();
             assert!(map.weights().iter().all(|w| w.is_finite()));
         }
     }
@@ -98,4 +99,69 @@ fn maps_of_odd_data_stay_finite() {
         .winners(Samples::new(&[0.0, 1.0, 2.0, 9.0], 1).unwrap())
         .unwrap();
     assert_eq!(winners, [1, 1, 0, 0]);
+}
+
+#[test]
+fn online_maps_have_the_same_bits_on_a_device() {
+    let device = match Device::cuda(0) {
+        Ok(device) => device,
+        Err(error) => return eprintln!("skipped: {}", error.message()),
+    };
+    let mut random = Random::new(5);
+    // (rows, columns, lattice, torus, samples, dims): one block and many, in shared memory and beyond it.
+    let cases = [
+        (1, 1, Lattice::Rectangular, false, 40, 2),
+        (1, 9, Lattice::Rectangular, false, 300, 1),
+        (6, 5, Lattice::Rectangular, true, 257, 3),
+        (16, 16, Lattice::Hexagonal, false, 3000, 3),
+        (12, 31, Lattice::Hexagonal, true, 1500, 7),
+        (90, 70, Lattice::Rectangular, false, 2500, 3),
+        (40, 33, Lattice::Rectangular, true, 600, 300),
+        (200, 200, Lattice::Hexagonal, true, 200, 200),
+        (300, 301, Lattice::Rectangular, false, 300, 33),
+    ];
+    let shapes = [
+        Neighbourhood::Disc,
+        Neighbourhood::Window,
+        Neighbourhood::Gaussian,
+        Neighbourhood::Triangle,
+        Neighbourhood::MexicanHat,
+    ];
+    for (number, (rows, columns, lattice, torus, count, dims)) in cases.into_iter().enumerate() {
+        // Quarters: many nodes are equally near.
+        let draw = |_| match number % 2 {
+            0 => random.uniform() as f32,
+            _ => (random.uniform() * 8.0).floor() as f32 / 4.0,
+        };
+        let values: Vec<f32> = (0..count * dims).map(draw).collect();
+        let samples = Samples::new(&values, dims).unwrap();
+        let grid = Grid::new(rows, columns, lattice, torus).unwrap();
+        for shape in shapes {
+            let options = OnlineOptions {
+                passes: 2,
+                rate: Fade::constant(0.3),
+                radius: Fade {
+                    first: rows.max(columns) as f64 / 3.0,
+                    last: 1.0,
+                    ..OnlineOptions::default().radius
+                },
+                neighbourhood: shape,
+            };
+            let trained = |device: &Device, at_once: usize| {
+                let mut map = Map::at_random(grid, samples, 4).unwrap();
+                let mut online = Online::new(&map, samples, &options, device).unwrap();
+                while online.present(at_once).unwrap() > 0 {}
+                online.write(&mut map).unwrap();
+                (online.ran().device.clone(), map)
+            };
+            let (there, cuda) = trained(&device, 1 << 20);
+            let (_, cpu) = trained(&Device::cpu(), 1 << 20);
+            let what = format!("{grid:?}, {dims}, {shape:?}");
+            assert_eq!(there, "cuda:0");
+            assert!(cuda.weights() == cpu.weights(), "{what}");
+            if number < 5 {
+                assert!(trained(&device, 7).1 == cpu, "{what}, in parts");
+            }
+        }
+    }
 }
