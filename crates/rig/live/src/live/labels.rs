@@ -64,7 +64,9 @@ impl Live {
     /// Takes those that had arrived when the session ended, and listens to no more.
     pub(super) fn take_last_notes(&mut self) -> Result<()> {
         let before = self.take_notes();
-        self.notes.as_mut().map_or((), Notes::close);
+        if let Some(notes) = &mut self.notes {
+            notes.close();
+        }
         before.and_then(|()| self.take_notes())
     }
 
