@@ -309,6 +309,45 @@ fn voltage_goes_to_nwb_with_every_sample() {
 }
 
 #[test]
+fn lines_of_digital_words_become_trials_and_marks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Bit 0 of SYNC is up in rows 1000 to 1999 of every 3000, bit 6 in every second row.
+    let bytes: Vec<u8> = (0..9000_u16)
+        .flat_map(|row| {
+            let word = u16::from((1000..2000).contains(&(row % 3000))) | (row % 2) << 6;
+            [1, 2, word]
+        })
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    spikeglx(folder);
+    fs::write(folder.join("r_g0_t0.imec0.ap.bin"), bytes).unwrap();
+    let line = format!(
+        "convert r_g0_t0.imec0.ap.bin v.nwb {START} --line 1=trial --line imec0.ap-SYNC:7=tick"
+    );
+    let told = json(folder, &line);
+    assert_eq!(
+        (&told["trials"], &told["marks"], &told["changes"]),
+        (&3.into(), &4500.into(), &(6 + 8999).into())
+    );
+    for (option, expected) in [
+        (
+            "--line 17=go",
+            "expected a line of 1 to 16 of imec0.ap-SYNC, got 17",
+        ),
+        ("--line go", "expected [STREAM:]LINE=TEXT"),
+    ] {
+        let line = format!("convert r_g0_t0.imec0.ap.bin w.nwb {START} {option}");
+        refused(folder, &line, 2, expected);
+        assert!(!folder.join("w.nwb").exists());
+    }
+    prepared(folder);
+    let line = format!("convert a.npz w.nwb {START} --line 1=trial");
+    let told = "--line 1=trial: expected voltage of SpikeGLX or Open Ephys, got a.npz";
+    refused(folder, &line, 2, told);
+}
+
+#[test]
 fn voltage_that_nwb_has_no_place_for_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -86,6 +86,7 @@ fn every_row_that_a_device_sends_is_recorded() {
     for (line, lines) in [
         ("openephys --pulse 20", true),
         ("spikeglx --pulse 20", true),
+        ("nidq --pulse 20", true),
         ("rhx", false),
         ("synapse", false),
         ("brand", false),
@@ -245,7 +246,7 @@ fn what_a_device_does_not_have_is_refused() {
     for (line, words) in [
         (
             "rhx --pulse 1",
-            "--pulse: expected cerebus, openephys or spikeglx",
+            "--pulse: expected cerebus, nidq, openephys or spikeglx",
         ),
         (
             "openephys --pulse 0",

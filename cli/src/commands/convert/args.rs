@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use betz_formats::nwb::LineUse;
 use clap::Args;
 
 use crate::common_args::{Behaviors, Common, SubjectArgs, chunk_memory};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz convert reach.npz reach.nwb --start 2020-10-19T13:00:00-05:00 --subject J --species \"Macaca mulatta\"\n  betz convert session.nwb session.npz\n  betz convert session.nwb decoded.nwb --decode reach.betz\n  betz convert run_g0_t0.imec0.ap.bin run.nwb --start 2020-10-19T13:00:00-05:00"
+    after_help = "Examples:\n  betz convert reach.npz reach.nwb --start 2020-10-19T13:00:00-05:00 --subject J --species \"Macaca mulatta\"\n  betz convert session.nwb session.npz\n  betz convert session.nwb decoded.nwb --decode reach.betz\n  betz convert run_g0_t0.imec0.ap.bin run.nwb --start 2020-10-19T13:00:00-05:00\n  betz convert run_g0 run.nwb --line nidq-SYNC:1=trial --line nidq-SYNC:2=reward --start 2020-10-19T13:00:00-05:00"
 )]
 pub(crate) struct Convert {
     #[command(flatten)]
@@ -24,6 +25,10 @@ pub(crate) struct Convert {
     /// Stream of voltage to convert, as `betz info IN` lists them; repeat for several [default: all]
     #[arg(long = "stream", value_name = "NAME")]
     pub(crate) streams: Vec<String>,
+    /// Use of a digital line of IN: LINE=trial for trials while it is up, LINE=TEXT for a mark each time that it goes up; line 17
+    /// is bit 0 of the second word. STREAM:LINE=… if several streams have words. Repeat for several
+    #[arg(long = "line", value_name = "LINE=TEXT")]
+    pub(crate) lines: Vec<LineUse>,
     /// Read the whole rows of a file of voltage that ends within a row
     #[arg(long)]
     pub(crate) truncate: bool,

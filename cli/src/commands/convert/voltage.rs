@@ -20,6 +20,10 @@ struct VoltageConversion {
     series: Vec<String>,
     samples: u64,
     seconds: f64,
+    /// Trials, marks and changes of digital lines, as `--line` asks for them.
+    trials: usize,
+    marks: usize,
+    changes: usize,
 }
 
 /// The streams of IN, if it is a recording of voltage that is not NWB yet.
@@ -33,10 +37,11 @@ pub(super) fn of(path: &Path) -> Result<Option<VoltageRecording>> {
 
 /// Refuses options that only voltage has a use for.
 pub(super) fn refuse_options(args: &Convert) -> Result<()> {
-    let option = match &args.streams[..] {
-        [] if args.truncate => "--truncate".to_owned(),
-        [] => return Ok(()),
-        [name, ..] => format!("--stream {name}"),
+    let option = match (&args.streams[..], &args.lines[..]) {
+        ([name, ..], _) => format!("--stream {name}"),
+        ([], [line, ..]) => format!("--line {line}"),
+        ([], []) if args.truncate => "--truncate".to_owned(),
+        ([], []) => return Ok(()),
     };
     Err(Error::argument(format!(
         "{option}: expected voltage of SpikeGLX or Open Ephys, got {}",
@@ -74,18 +79,34 @@ pub(super) fn run(args: &Convert, recording: &VoltageRecording) -> Result<()> {
     }
     let options = super::options(args, super::session(args, None)?)?;
     let bar = report::Bar::new();
-    let series = nwb::write_voltage(&streams, &args.out, &options, args.truncate, &bar)?;
+    let written = nwb::write_voltage(
+        &streams,
+        &args.out,
+        &options,
+        args.truncate,
+        &args.lines,
+        &bar,
+    )?;
     drop(bar);
+    if !args.lines.is_empty() && written.changes == 0 {
+        report::remark(format!(
+            "{}: the lines of --line never change",
+            args.input.display()
+        ));
+    }
     let length = |stream: &&VoltageStream| stream.length() as f64 / stream.rate_hz;
     let told = VoltageConversion {
         out: args.out.display().to_string(),
         format: "nwb",
         bytes: std::fs::metadata(&args.out).map_or(0, |m| m.len()),
-        series,
+        series: written.series,
         samples: (streams.iter())
             .map(|stream| stream.samples * stream.channels.len() as u64)
             .sum(),
         seconds: streams.iter().map(length).fold(0.0, f64::max),
+        trials: written.trials,
+        marks: written.marks,
+        changes: written.changes,
     };
     report::tell(&told, args.common.json)
 }
@@ -99,6 +120,15 @@ impl Outcome for VoltageConversion {
             report::count(u128::from(self.samples), "sample"),
             self.seconds,
             self.bytes
+        ))?;
+        if self.changes == 0 {
+            return Ok(());
+        }
+        report::line(&format!(
+            "digital lines: {}, {}, {}",
+            report::count(self.changes as u64, "change"),
+            report::count(self.trials as u64, "trial"),
+            report::count(self.marks as u64, "mark")
         ))
     }
 }

@@ -37,8 +37,8 @@ pub(crate) struct Emulate {
     /// Seconds after which it ends [default: the recording's end, or no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
-    /// Pulses per second on digital line 1 (7, SYNC, of spikeglx), high for half of the time; cerebus, openephys and
-    /// spikeglx only
+    /// Pulses per second on digital line 1 (7, SYNC, of spikeglx), high for half of the time; cerebus, nidq,
+    /// openephys and spikeglx only
     #[arg(long, value_name = "HZ")]
     pub(crate) pulse: Option<f64>,
     /// Source of a recorded session to send [default: its first]

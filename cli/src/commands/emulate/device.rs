@@ -31,6 +31,8 @@ pub(crate) enum Device {
     Cerebus,
     /// A stream of Lab Streaming Layer; needs liblsl
     Lsl,
+    /// SpikeGLX with a NI device: analogue channels and two words of digital lines
+    Nidq,
     /// Open Ephys with the plugin "ZMQ Interface"
     Openephys,
     /// Intan RHX
@@ -117,7 +119,7 @@ impl Device {
             Self::Cerebus => (51_001, 51_002),
             Self::Openephys => (5556, 0),
             Self::Rhx => (5000, 0),
-            Self::Spikeglx => (4142, 0),
+            Self::Nidq | Self::Spikeglx => (4142, 0),
             Self::Udp => (0, 5000),
             _ => (0, 0),
         }
@@ -126,7 +128,7 @@ impl Device {
     /// The number of the digital line at which the device hears pulses: SYNC of a probe is bit 6.
     pub(super) const fn sync_line(self) -> Option<u8> {
         match self {
-            Self::Cerebus | Self::Openephys => Some(1),
+            Self::Cerebus | Self::Nidq | Self::Openephys => Some(1),
             Self::Spikeglx => Some(7),
             _ => None,
         }
@@ -163,6 +165,12 @@ impl Device {
             Self::Lsl => {
                 let outlet = LslOutlet::open(&place.name, channels, rate)?;
                 (Box::new(outlet), format!("lsl://{}", place.name))
+            }
+            Self::Nidq => {
+                let room = rate as usize;
+                let server = SpikeGlxServer::open_ni(at, channels, 2, rate, microvolts, room)?;
+                let address = format!("spikeglx://{}?js=0&ip=0&sync=1", server.address());
+                (Box::new(server), address)
             }
             Self::Openephys => {
                 let publisher = OpenEphysPublisher::bind(at, channels, rate, microvolts)?;

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Emulate) -> Result<()> {
     report::stop_on_interrupt();
     if args.pulse.is_some() && args.device.sync_line().is_none() {
         return Err(Error::argument(
-            "--pulse: expected cerebus, openephys or spikeglx, because the protocol has no digital lines",
+            "--pulse: expected cerebus, nidq, openephys or spikeglx, because the protocol has no digital lines",
         ));
     }
     if let Some(rate) = args.pulse

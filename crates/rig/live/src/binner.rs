@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{BinnerCounts, Content, Event, Give, StepInput};
 use crate::grid::Alignment;
 use crate::lane::{Lane, LaneState};
-use crate::plan::{Gives, Plan};
+use crate::plan::{Gives, Plan, SourcePlan};
 use crate::side::{JointStep, OwnedStep, Part, WAIT};
 
 /// State of a [`Binner`] that a session which was killed goes on from.
@@ -108,7 +108,7 @@ impl Binner {
         })
     }
 
-    /// Makes the lane of another source than the first, which has said what it sends.
+    /// Makes the lane of another source than the first, which has said what it sends. One that gives lines alone has none.
     ///
     /// # Errors
     /// As [`Binner::new`]; `InvalidArgument` for another number of channels than the plan's.
@@ -119,6 +119,10 @@ impl Binner {
         signal: &Signal,
         voltage: bool,
     ) -> Result<()> {
+        let gives_lines = |of: &SourcePlan| of.gives == Gives::Lines;
+        if plan.source.get(source).is_some_and(gives_lines) {
+            return Ok(());
+        }
         let mut lane = Lane::new(plan, source, signal, voltage, self.step_seconds)?;
         let part = part(&mut self.parts, source)?;
         if lane.channels() != part.channels {

@@ -138,7 +138,7 @@ pub fn check_all(
     let (heard, of_others) = hear_all(plan, model, rig, others, listen)?;
     // Sources of labels are recorded as labels alone.
     let recorded =
-        (of_others.iter()).filter(|other| plan.source[other.source].gives == Gives::Input);
+        (of_others.iter()).filter(|other| plan.source[other.source].gives != Gives::Labels);
     let other_bytes = recorded.map(OtherFacts::bytes_per_second).sum();
     let mut pipeline = None;
     match heard {
@@ -385,6 +385,7 @@ fn tell_other(
     check_pace(plan, source, &heard.pace, signal.rate)?;
     match (of.gives, pipeline) {
         (Gives::Labels, _) => drop(label_lane(plan, model, source, &signal, *voltage)?),
+        (Gives::Lines, _) => {}
         (Gives::Input, Some(pipeline)) => pipeline.add_source(plan, source, &signal, *voltage)?,
         (Gives::Input, None) => {}
     }
@@ -393,10 +394,10 @@ fn tell_other(
         of.name,
         of.from,
         signal.channels,
-        if of.gives == Gives::Labels {
-            " of labels"
-        } else {
-            ""
+        match of.gives {
+            Gives::Input => "",
+            Gives::Labels => " of labels",
+            Gives::Lines => " that are not decoded, with digital lines,",
         },
         signal.rate,
         heard.rows,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 
+use betz_rigs::rig::MOST_LINES;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -34,7 +35,10 @@ impl FromStr for SharedLine {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let side = |side: &str| {
             let (source, line) = side.rsplit_once(':')?;
-            let line = line.parse().ok().filter(|line| (1..=32).contains(line))?;
+            let line = line
+                .parse()
+                .ok()
+                .filter(|line| (1..=MOST_LINES).contains(line))?;
             (!source.is_empty()).then(|| (source.to_owned(), line))
         };
         let both = text
@@ -43,9 +47,9 @@ impl FromStr for SharedLine {
         match both {
             Some((reference, other)) if reference.0 != other.0 => Ok(Self { reference, other }),
             Some(_) => Err("expected lines of two sources, got one source twice".into()),
-            None => Err(
-                "expected SOURCE:LINE=SOURCE:LINE with lines 1 to 32, such as nsp:1=probe:7".into(),
-            ),
+            None => Err(format!(
+                "expected SOURCE:LINE=SOURCE:LINE with lines 1 to {MOST_LINES}, such as nsp:1=probe:7"
+            )),
         }
     }
 }

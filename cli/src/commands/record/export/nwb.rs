@@ -9,7 +9,7 @@ use betz_formats::nwb::{
     SessionSeries, SessionUnit, TakeRows, WriteOptions, write_session,
 };
 use betz_live::bin_recording;
-use betz_live::plan::Feature;
+use betz_live::plan::{Feature, Gives};
 use betz_live::record::Recording;
 
 use super::survey::{Epoch, Form, LineChange, Survey, rows};
@@ -38,8 +38,14 @@ pub(super) fn write(
         recorded.plan.source.len() > 1,
         recorded.plan.voltage.feature == Feature::Units,
     );
+    let gives_lines: Vec<bool> = (recorded.plan.source.iter())
+        .map(|source| source.gives == Gives::Lines)
+        .collect();
     let features = features(recorded)?;
-    let is_plain = args.plain_voltage;
+    // Analogue inputs beside digital lines are no electrodes.
+    let is_plain = |epoch: &Epoch| {
+        args.plain_voltage || gives_lines.get(epoch.source).copied().unwrap_or(false)
+    };
     let has_voltage = |epoch: &&Epoch| {
         epoch.form == Form::Voltage && epoch.facts.microvolts.is_some() && !args.no_voltage
     };
@@ -47,7 +53,7 @@ pub(super) fn write(
     let of_features =
         |epoch: &Epoch| !several && !sorted && epoch.facts.channels == features.channel_names.len();
     let mut electrodes: Vec<(usize, SessionElectrodes)> = Vec::new();
-    for epoch in (survey.epochs.iter()).filter(|epoch| !is_plain && has_voltage(epoch)) {
+    for epoch in (survey.epochs.iter()).filter(|epoch| !is_plain(epoch) && has_voltage(epoch)) {
         if !of_features(epoch) && electrodes.iter().all(|of| of.0 != epoch.source) {
             let source = survey.sources[epoch.source].clone();
             let channels = epoch.facts.channels;
@@ -77,7 +83,7 @@ pub(super) fn write(
     for (epoch, reader) in written.iter().zip(&mut readers) {
         let before = electrodes.iter().take_while(|of| of.0 != epoch.source);
         let electrode = match of_features(epoch) {
-            _ if is_plain => None,
+            _ if is_plain(epoch) => None,
             true => Some(0),
             false => {
                 Some(features.channel_names.len() + before.map(|of| of.1.channels).sum::<usize>())

@@ -51,9 +51,9 @@ pub use session::{Moment, Session, Subject, session_of_meta};
 pub use units::Units;
 pub use voltage::ElectricalSeries;
 pub use write::{
-    DecodedOutputs, ReadRows, SeriesKind, SessionElectrodes, SessionParts, SessionSeries,
-    SessionTrial, SessionUnit, TakeRows, WriteOptions, write, write_session, write_stretches,
-    write_voltage,
+    DecodedOutputs, LineUse, ReadRows, SeriesKind, SessionElectrodes, SessionParts, SessionSeries,
+    SessionTrial, SessionUnit, TakeRows, WriteOptions, WrittenVoltage, write, write_session,
+    write_stretches, write_voltage,
 };
 
 /// Longest recording in seconds; a later time is treated as invalid.

@@ -8,3 +8,5 @@ mod nwb;
 mod nwb_write;
 #[cfg(feature = "voltage")]
 mod voltage;
+#[cfg(all(feature = "nwb", feature = "voltage"))]
+mod voltage_lines;

@@ -8,7 +8,7 @@ use betz_runtime::model::Decoder;
 use super::{Live, Output};
 use crate::clock::Clock;
 use crate::ear::Ear;
-use crate::event::{Content, Event};
+use crate::event::{BinnerCounts, Content, Event};
 use crate::grid::Alignment;
 use crate::health::SourceHealth;
 use crate::lane::Lane;
@@ -202,6 +202,13 @@ impl Live {
         if !self.others[at].is_added {
             self.add_source(at, matches!(block.samples, Samples::Voltage(_)))?;
         }
+        if self.plan.source[source].gives == Gives::Lines {
+            // Its rows place the changes of its lines, also in an export.
+            if let Some(recorder) = &mut self.recorder {
+                recorder.block(source, block);
+            }
+            return Ok(());
+        }
         let place = self.alignment(at, block.epoch);
         if self.others[at].labels.is_some() {
             return self.take_labels(at, place.as_ref(), block);
@@ -328,9 +335,15 @@ impl Live {
         all.enumerate()
             .map(|(number, heard)| {
                 let (source, clock) = (heard.ear.counts(), heard.clock.state());
-                let input = match &heard.labels {
-                    Some(lane) => lane.counts(),
-                    None => binner.map_or_else(Default::default, |b| b.source_counts(number)),
+                let input = match (&heard.labels, self.plan.source[number].gives) {
+                    (Some(lane), _) => lane.counts(),
+                    (None, Gives::Lines) => BinnerCounts {
+                        rows: source.rows,
+                        lost: source.lost,
+                        bounds: source.bounds,
+                        ..BinnerCounts::default()
+                    },
+                    (None, _) => binner.map_or_else(Default::default, |b| b.source_counts(number)),
                 };
                 let silent = |at: i64| host_ns().saturating_sub(at).max(0) as f64 * 1e-6;
                 SourceHealth {

@@ -52,12 +52,23 @@ pub enum Gives {
     Input,
     /// True outputs: a label per step is the mean of the rows in it, one channel per output; of voltage in volts.
     Labels,
+    /// Digital lines alone: its rows are recorded and not decoded.
+    Lines,
 }
 
 impl Gives {
     /// True for channels that are decoded.
     fn is_input(&self) -> bool {
         *self == Self::Input
+    }
+
+    /// The word of a plan.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Labels => "labels",
+            Self::Lines => "lines",
+        }
     }
 }
 
@@ -75,7 +86,7 @@ pub struct SourcePlan {
     /// Use of what it sends.
     #[serde(default, skip_serializing_if = "Gives::is_input")]
     pub gives: Gives,
-    /// Channels of a row, if the source does not say so. Each source but the first needs them.
+    /// Channels of a row, if the source does not say so. Each source but the first needs them, unless it gives lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<usize>,
     /// Rows per second, if the source does not say so.

@@ -1,6 +1,7 @@
 //! Rules of a plan's sources.
 
 use betz_base::Result;
+use betz_rigs::rig::MOST_LINES;
 use betz_runtime::model::Decoder;
 
 use super::{Feature, Gives, Plan, Sends};
@@ -23,8 +24,11 @@ impl Plan {
         let Some(first) = self.source.first() else {
             return Err(self.refuse("source", "", "expected [[source]], got none"));
         };
-        if first.gives == Gives::Labels {
-            let message = "expected \"input\" of the first source, whose clock makes the steps, got \"labels\"";
+        if first.gives != Gives::Input {
+            let message = format_args!(
+                "expected \"input\" of the first source, whose clock makes the steps, got \"{}\"",
+                first.gives.name()
+            );
             return Err(self.refuse_source(0, "gives", message));
         }
         for (number, source) in self.source.iter().enumerate() {
@@ -70,9 +74,9 @@ impl Plan {
         let refuse =
             |message: std::fmt::Arguments<'_>| Err(self.refuse_source(number, "lines", message));
         for (line, name) in &source.lines {
-            if !line.parse().is_ok_and(|line: u8| (1..=32).contains(&line)) {
+            if !(line.parse()).is_ok_and(|line: u8| (1..=MOST_LINES).contains(&line)) {
                 return refuse(format_args!(
-                    "expected lines by their numbers, 1 to 32, such as {{ 1 = \"trial\" }}, got {line:?}"
+                    "expected lines by their numbers, 1 to {MOST_LINES}, such as {{ 1 = \"trial\" }}, got {line:?}"
                 ));
             }
             if name.is_empty() {
@@ -81,7 +85,7 @@ impl Plan {
                 ));
             }
         }
-        if source.lines.is_empty() {
+        if source.lines.is_empty() && source.gives != Gives::Lines {
             return Ok(());
         }
         match source.key_of_lines() {
@@ -132,7 +136,7 @@ impl Plan {
     /// Refuses what only the first source may be.
     fn check_other(&self, number: usize) -> Result<()> {
         let source = &self.source[number];
-        if source.channels.is_none() {
+        if source.channels.is_none() && source.gives != Gives::Lines {
             let message = "expected the number of channels of each source but the first, which the session does not wait for; got none";
             return Err(self.refuse_source(number, "channels", message));
         }

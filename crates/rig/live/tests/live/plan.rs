@@ -284,3 +284,28 @@ fn the_plans_of_the_guide_are_read_and_show_the_defaults() {
     let with_record = format!("{}\n[record]\nto = \"recordings\"\n", blocks[0]);
     assert_eq!(full.record, parse(&with_record).record);
 }
+
+/// The other plans of the guide are parts: with what they leave out they are read, too.
+#[test]
+fn the_parts_of_plans_in_the_guide_are_read() {
+    let guide = include_str!("../../../../../docs/live.md");
+    let blocks = guide.split("```toml\n").skip(3);
+    let parts: Vec<&str> = blocks.filter_map(|rest| rest.split("```").next()).collect();
+    let session = "[session]\nmodel = \"reach.betz\"\n";
+    let sources = "[[source]]\nname = \"nsp\"\nfrom = \"openephys://h:1\"\n\
+                   [[source]]\nname = \"probe\"\nfrom = \"openephys://h:2\"\nchannels = 3\n";
+    let record = "[record]\nto = \"recordings\"\n";
+    let first = "[[source]]\nname = \"a\"\nfrom = \"udp://h:1\"\nchannels = 3\n";
+    let mut found = [0; 3];
+    for part in parts {
+        let (kind, text) = match (part.contains("[session]"), part.contains("[[source]]")) {
+            (true, _) => (0, format!("{part}{first}{record}")),
+            (_, true) => (1, format!("{session}{part}{record}")),
+            (false, false) => (2, format!("{session}{sources}{part}")),
+        };
+        found[kind] += 1;
+        let read = Plan::parse(&text, Path::new("guide.toml"), &[]);
+        assert!(read.is_ok(), "{text}\n{:?}", read.err());
+    }
+    assert_eq!(found, [1, 3, 1]);
+}

@@ -211,7 +211,9 @@ fn losses_are_exact_and_the_replay_equal_over_hours() {
     live.stop().unwrap();
     let input = report.input;
     assert_eq!(input.lost, lost);
-    assert_eq!((input.rows, input.late), (sent * ROWS, 0));
+    // If this thread is kept from reading for longer than rows wait, those that were overtaken are late. They are no loss.
+    assert_eq!(input.rows + input.late, sent * ROWS);
+    assert!(input.late.is_multiple_of(ROWS) && input.late < sent * ROWS / 1000);
     assert_eq!((input.restarts, input.bounds), (restarts, 0));
     let source = &live.sources()[0];
     assert!((source.drift_ppm.abs() - 80.0).abs() < 20.0, "{source:?}");

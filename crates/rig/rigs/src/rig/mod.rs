@@ -292,11 +292,14 @@ pub struct LineEdge {
     pub epoch: u32,
     /// Device time of the change, in the unit of [`Block::first`].
     pub row: u64,
-    /// Number of the line, from 1.
+    /// Number of the line, from 1; at most [`MOST_LINES`].
     pub line: u8,
     /// True if the line goes up.
     pub is_up: bool,
 }
+
+/// Most digital lines of a device.
+pub const MOST_LINES: u8 = 64;
 
 /// Changes of digital lines that nobody has taken yet.
 #[cfg(feature = "rig")]
@@ -304,7 +307,7 @@ pub struct LineEdge {
 struct LineEdges {
     waiting: Vec<LineEdge>,
     /// Newest state of the lines, a bit each; `None` before the first.
-    state: Option<u32>,
+    state: Option<u64>,
 }
 
 #[cfg(feature = "rig")]
@@ -319,10 +322,10 @@ impl LineEdges {
     }
 
     /// Takes the state of all lines at a row. Without a state before, the lines of `changed` have changed.
-    fn take_state(&mut self, epoch: u32, row: u64, state: u32, changed: u32) {
+    fn take_state(&mut self, epoch: u32, row: u64, state: u64, changed: u64) {
         let changed = self.state.map_or(changed, |before| before ^ state);
         self.state = Some(state);
-        for bit in (0..32_u8).filter(|bit| changed >> bit & 1 == 1) {
+        for bit in (0..MOST_LINES).filter(|bit| changed >> bit & 1 == 1) {
             self.push(LineEdge {
                 epoch,
                 row,

@@ -5,9 +5,12 @@
 //! states the number of the first row of each reply. A reader that falls behind the server's memory goes on at the
 //! newest row.
 //!
+//! Digital lines are the bits of the words at the end of a row: SYNC of a probe, up to four words of a NI device.
+//!
 //! Emulated from public sources (SpikeGLX, SpikeGLX-CPP-SDK), not tried on hardware.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use betz_base::{Error, Result};
@@ -15,7 +18,7 @@ use betz_base::{Error, Result};
 use super::order::RowOrder;
 use super::tcp::{Attempts, Connection};
 use super::{
-    Arrival, Block, LineEdge, LineEdges, Loss, Probe, Rig, RigCounts, Samples, Signal,
+    Arrival, Block, LineEdge, LineEdges, Loss, MOST_LINES, Probe, Rig, RigCounts, Samples, Signal,
     append_words, host_ns,
 };
 
@@ -35,6 +38,8 @@ const SILENCE: Duration = Duration::from_millis(200);
 const PROBE: Duration = Duration::from_millis(250);
 /// Pause after an empty reply.
 const PAUSE: Duration = Duration::from_micros(500);
+/// Lines of a word.
+const WORD_LINES: usize = 16;
 
 /// Stream of a SpikeGLX run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +63,11 @@ pub struct SpikeGlxRig {
     subset: String,
     /// Number of the next row to ask for; none while there is no run.
     next: Option<u64>,
-    /// True if the word of digital lines is asked for, too, and what has changed in it.
+    /// True if the words of digital lines are heard, too.
     hears_lines: bool,
+    /// Columns of a reply's row that are those words.
+    words: Range<usize>,
+    /// Changes of the lines.
     edges: LineEdges,
     /// A request was sent, at that time.
     asked: Option<Instant>,
@@ -107,6 +115,7 @@ impl SpikeGlxRig {
             subset: String::new(),
             next: None,
             hears_lines: false,
+            words: 0..0,
             edges: LineEdges::default(),
             asked: None,
             requested: Instant::now(),
@@ -125,8 +134,9 @@ impl SpikeGlxRig {
         self
     }
 
-    /// Also hears the last channel of a row, whose bits are digital lines: SYNC of a probe (its pulses are bit 6, line 7), the
-    /// last word of lines of a NI device.
+    /// Also hears the digital lines. Those of a probe or a OneBox are the bits of SYNC (its pulses are bit 6, line 7). Those of a
+    /// NI device are the bits of its words in their order, 16 each: line 17 is bit 0 of the second word. A device that has
+    /// nothing but words gives them as its channels.
     pub fn with_lines(mut self) -> Self {
         self.hears_lines = true;
         self
@@ -201,7 +211,7 @@ impl SpikeGlxRig {
         }
         let all = match (of.kind.abs(), kinds.first()) {
             (2, Some(first)) => *first,
-            _ if self.hears_lines => whole - words,
+            _ if self.hears_lines && whole > words => whole - words,
             _ => whole,
         };
         let channels = self.channels.unwrap_or(all);
@@ -228,9 +238,17 @@ impl SpikeGlxRig {
                 self.next = None;
             }
             self.order.set_farthest((LONGEST_SECONDS * rate) as u64);
-            let lines = self.hears_lines.then(|| whole - 1);
+            let heard = match self.hears_lines {
+                true => words.min(usize::from(MOST_LINES) / WORD_LINES),
+                false => 0,
+            };
+            // Words that are channels already are not asked for again.
+            let before = whole - words;
+            let behind = channels.max(before)..before + heard;
+            let at = channels.min(before);
+            self.words = at..at + heard;
             self.subset = (0..channels)
-                .chain(lines)
+                .chain(behind)
                 .map(|c| format!("{c}#"))
                 .collect();
             self.signal = Some(signal);
@@ -402,7 +420,7 @@ impl SpikeGlxRig {
     /// Values of a row of a reply.
     fn row(&self) -> usize {
         let channels = self.signal.as_ref().map_or(1, |s| s.channels);
-        channels + usize::from(self.hears_lines)
+        channels.max(self.words.end)
     }
 
     /// Fills `block` with rows of the reply.
@@ -420,14 +438,17 @@ impl SpikeGlxRig {
         };
         let mut voltage = block.take_voltage();
         let bytes = &connection.bytes()[at];
-        match self.hears_lines {
-            false => append_words(&mut voltage, bytes),
-            true => {
-                let width = 2 * self.row();
-                for (row, bytes) in bytes.chunks_exact(width).enumerate() {
-                    let (values, word) = bytes.split_at(width - 2);
-                    append_words(&mut voltage, values);
-                    let state = u32::from(u16::from_le_bytes([word[0], word[1]]));
+        match self.words.is_empty() {
+            true => append_words(&mut voltage, bytes),
+            false => {
+                let channels = self.signal.as_ref().map_or(0, |s| s.channels);
+                let columns = 2 * self.words.start..2 * self.words.end;
+                for (row, bytes) in bytes.chunks_exact(2 * self.row()).enumerate() {
+                    append_words(&mut voltage, &bytes[..2 * channels]);
+                    let words = bytes[columns.clone()].chunks_exact(2).rev();
+                    let state = words.fold(0, |state, word| {
+                        state << WORD_LINES | u64::from(u16::from_le_bytes([word[0], word[1]]))
+                    });
                     (self.edges).take_state(self.order.epoch, first + row as u64, state, 0);
                 }
             }

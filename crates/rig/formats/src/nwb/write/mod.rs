@@ -1,5 +1,6 @@
 //! Recordings as NWB files; what becomes of what is in `docs/connect.md`.
 
+mod lines;
 mod live;
 mod series;
 mod source;
@@ -18,12 +19,13 @@ use super::LONGEST_SECONDS;
 use super::hdf5_write::{CORE, NewFile, Value};
 use super::own::{self, Own};
 use super::session::{Moment, Session};
+pub use lines::LineUse;
 pub use live::{
     ReadRows, SeriesKind, SessionElectrodes, SessionParts, SessionSeries, SessionTrial,
     SessionUnit, TakeRows,
 };
 use source::{InStretches, Source, Whole};
-pub use voltage::write_voltage;
+pub use voltage::{WrittenVoltage, write_voltage};
 
 /// The version of NWB that is written.
 const VERSION: &str = "2.8.0";

@@ -9,6 +9,8 @@ use betz_base::hash::Fnv1a;
 use betz_base::progress::{self, Progress};
 use betz_sort::Voltage;
 
+use super::lines::{LineUse, Lines};
+use super::live;
 use super::series::rated;
 use super::tables::{self, ELECTRODES, Electrode};
 use super::{WriteOptions, begins_before_it_is_made, root};
@@ -17,6 +19,19 @@ use crate::voltage::{StreamKind, VoltageStream};
 
 /// Samples that are read at once.
 const BLOCK: usize = 1 << 20;
+
+/// Result of [`write_voltage`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenVoltage {
+    /// Names of the series.
+    pub series: Vec<String>,
+    /// Number of trials, as digital lines tell them.
+    pub trials: usize,
+    /// Number of marks, likewise.
+    pub marks: usize,
+    /// Number of changes of the lines.
+    pub changes: usize,
+}
 
 /// One series of the file: some channels of a stream, between two gaps.
 #[derive(Debug)]
@@ -41,12 +56,13 @@ struct OpenStream {
 
 /// Writes every sample of `streams` to `path` as an NWB 2 file, which appears whole or not at all: one series per stream,
 /// and one per piece of a stream that has gaps. Electrodes have an `ElectricalSeries` and a row each in the table of
-/// electrodes; analogue inputs and digital words have a `TimeSeries`. `truncate` reads whole rows of a file that ends
-/// within one; `progress` hears how many of all samples are written. Returns the names of the series.
+/// electrodes; analogue inputs and digital words have a `TimeSeries`. The changes of the digital `lines` are annotations, and
+/// what they mean are trials and marks. `truncate` reads whole rows of a file that ends within one; `progress` hears how many of
+/// all samples are written.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] for no stream, or one twice, for decoded outputs in `options`, and for a session that begins after
-/// the file is made. [`ErrorKind::InvalidRecording`] for an electrode or an analogue input whose gain is unknown. Those of
+/// [`ErrorKind::InvalidArgument`] for no stream, or one twice, for a line that is not there, for decoded outputs in `options`, and
+/// for a session that begins after the file is made. [`ErrorKind::InvalidRecording`] for an electrode or an analogue input whose gain is unknown. Those of
 /// reading the samples; `Interrupted`; [`ErrorKind::Io`] if the file cannot be written.
 ///
 /// [`ErrorKind::InvalidArgument`]: betz_base::ErrorKind::InvalidArgument
@@ -57,14 +73,16 @@ pub fn write_voltage(
     path: &Path,
     options: &WriteOptions,
     truncate: bool,
+    lines: &[LineUse],
     progress: &dyn Progress,
-) -> Result<Vec<String>> {
+) -> Result<WrittenVoltage> {
     if streams.is_empty() || options.decoded.is_some() {
         return Err(Error::argument(
             "streams: expected one at least, without decoded outputs",
         ));
     }
     begins_before_it_is_made(options)?;
+    let mut lines = Lines::new(lines, streams)?;
     let mut electrodes = Vec::new();
     let mut open = Vec::new();
     let mut hash = Fnv1a::new();
@@ -86,27 +104,39 @@ pub fn write_voltage(
         )));
     }
     let seed = hash.finish();
+    let mut written = WrittenVoltage {
+        series: names,
+        trials: 0,
+        marks: 0,
+        changes: 0,
+    };
     let fill = |file: &NewFile| {
         root(file, &options.session, &options.created, seed)?;
         if !electrodes.is_empty() {
             tables::electrodes(file, &electrodes)?;
         }
         let mut done = 0;
-        for of in &mut open {
+        for (number, of) in open.iter_mut().enumerate() {
             for piece in &of.pieces {
-                piece.write(file, of.voltage.as_mut(), &mut |samples| {
-                    done += samples;
+                piece.write(file, of.voltage.as_mut(), &mut |row, samples| {
+                    let seconds = |at: usize| piece.seconds(row + at as u64);
+                    lines.take(number, piece.columns.len(), samples, seconds);
+                    done += samples.len() as u64;
                     progress.update("writing voltage", done, total);
                     progress::check(progress, "writing voltage")
                 })?;
             }
         }
-        Ok(())
+        let mut parts = lines.into_parts();
+        written.trials = parts.trials.len();
+        written.marks = parts.marks.len();
+        written.changes = parts.lines.len();
+        live::write(file, &mut parts, electrodes.len())
     };
     create_atomically(path, |name| {
         NewFile::create(name, seed, fill).map_err(|e| e.at(path.display()))
     })?;
-    Ok(names)
+    Ok(written)
 }
 
 /// The series that `stream` becomes; its electrodes are added to `electrodes`.
@@ -177,6 +207,11 @@ fn take_facts(stream: &VoltageStream, voltage: &mut dyn Voltage, hash: &mut Fnv1
 }
 
 impl Piece {
+    /// Time of a row of the stream's file.
+    fn seconds(&self, row: u64) -> f64 {
+        self.start_seconds + (row - self.rows.start) as f64 / self.rate_hz
+    }
+
     fn samples(&self) -> u64 {
         (self.rows.end - self.rows.start) * self.columns.len() as u64
     }
@@ -185,7 +220,7 @@ impl Piece {
         &self,
         file: &NewFile,
         voltage: &mut dyn Voltage,
-        written: &mut dyn FnMut(u64) -> Result<()>,
+        written: &mut dyn FnMut(u64, &[i16]) -> Result<()>,
     ) -> Result<()> {
         let path = format!("/acquisition/{}", self.name);
         let (kind, about) = match (self.electrode, self.microvolts.is_empty()) {
@@ -213,7 +248,7 @@ impl Piece {
         file: &NewFile,
         path: &str,
         voltage: &mut dyn Voltage,
-        written: &mut dyn FnMut(u64) -> Result<()>,
+        written: &mut dyn FnMut(u64, &[i16]) -> Result<()>,
     ) -> Result<()> {
         let (width, row) = (self.columns.len(), voltage.channels());
         let count = self.rows.end - self.rows.start;
@@ -235,8 +270,8 @@ impl Piece {
                 chosen.extend(self.columns.iter().map(|column| samples[*column]));
             }
             data.push(&chosen)?;
+            written(at, &chosen)?;
             at += there as u64;
-            written(chosen.len() as u64)?;
         }
         let first = self.microvolts.first().copied();
         let one_gain = self.microvolts.iter().all(|gain| Some(*gain) == first);

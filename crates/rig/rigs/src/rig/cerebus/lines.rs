@@ -25,10 +25,10 @@ impl CerebusRig {
             u32::from_le_bytes(word(payload, 4)),
         );
         let Some(row) = row_at(self.group, self.newest, time, unit) else {
-            self.edges.state = Some(state);
+            self.edges.state = Some(state.into());
             return;
         };
-        self.edges
-            .take_state(self.order.epoch(), row, state, changed);
+        let epoch = self.order.epoch();
+        (self.edges).take_state(epoch, row, state.into(), changed.into());
     }
 }

@@ -12,7 +12,13 @@ use super::{Emulator, whole_rows};
 
 /// State that the connections share.
 struct Run {
+    /// Number of the stream's kind: 2 a probe, 0 a NI device.
+    kind: &'static str,
     channels: usize,
+    /// Words of digital lines behind the channels of a row.
+    words_of_row: usize,
+    /// True if the device has nothing but words.
+    has_words_only: bool,
     rate: f64,
     microvolts: f64,
     /// Number of the oldest row in memory, and the number of the next row.
@@ -20,8 +26,8 @@ struct Run {
     next: u64,
     rows: VecDeque<i16>,
     /// State of the digital lines at each of them, and now.
-    words: VecDeque<u16>,
-    word: u16,
+    lines: VecDeque<u64>,
+    line_state: u64,
     /// Rows in memory at most.
     room: usize,
     /// Bytes sent at once at most.
@@ -31,6 +37,21 @@ struct Run {
     /// True once somebody has asked how many rows there are.
     is_asked: bool,
     is_closed: bool,
+}
+
+/// Numbers of the kinds of streams.
+const PROBE: &str = "2";
+const NI: &str = "0";
+
+impl Run {
+    /// Channels of a row before its words. Behind the action potentials of a probe are as many field potentials, which are not sent.
+    fn before_words(&self) -> usize {
+        match (self.kind, self.has_words_only) {
+            (_, true) => 0,
+            (NI, false) => self.channels,
+            (_, false) => 2 * self.channels,
+        }
+    }
 }
 
 /// Answers requests as [`SpikeGlxRig`](crate::rig::SpikeGlxRig) sends them, out of a memory of rows.
@@ -51,18 +72,49 @@ impl SpikeGlxServer {
         microvolts: f64,
         room: usize,
     ) -> Result<Self> {
+        Self::open_stream(at, (PROBE, 1), channels, rate, microvolts, room)
+    }
+
+    /// A server of one NI device with analogue `channels` and `words` of 16 digital lines, at most 4; otherwise as
+    /// [`open`](Self::open).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_ni(
+        at: SocketAddr,
+        channels: usize,
+        words: usize,
+        rate: f64,
+        microvolts: f64,
+        room: usize,
+    ) -> Result<Self> {
+        Self::open_stream(at, (NI, words.min(4)), channels, rate, microvolts, room)
+    }
+
+    /// A server of one stream, given by the number of its kind and its words of digital lines.
+    fn open_stream(
+        at: SocketAddr,
+        (kind, words_of_row): (&'static str, usize),
+        channels: usize,
+        rate: f64,
+        microvolts: f64,
+        room: usize,
+    ) -> Result<Self> {
         let io = |e| Error::new(ErrorKind::Io, format!("emulator of SpikeGLX at {at}: {e}"));
         let listener = TcpListener::bind(at).map_err(io)?;
         let address = listener.local_addr().map_err(io)?;
         let run = Arc::new(Mutex::new(Run {
+            kind,
             channels,
+            words_of_row,
+            has_words_only: false,
             rate,
             microvolts,
             oldest: 1,
             next: 1,
             rows: VecDeque::new(),
-            words: VecDeque::new(),
-            word: 0,
+            lines: VecDeque::new(),
+            line_state: 0,
             room,
             piece: usize::MAX,
             damaged: 0,
@@ -89,6 +141,11 @@ impl SpikeGlxServer {
     /// Address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Hides the channels: the device has nothing but words of digital lines. Rows that are sent pass all the same.
+    pub fn hide_channels(&self) {
+        lock(&self.run).has_words_only = true;
     }
 
     /// Sends at most so many bytes at once.
@@ -128,13 +185,13 @@ fn serve(stream: &TcpStream, run: &Mutex<Run>) {
 /// Reply to a request.
 fn answer(line: &str, run: &Mutex<Run>) -> Vec<u8> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let of_probe = words.get(1..3) == Some(&["2", "0"]);
     let mut state = lock(run);
+    let of_stream = words.get(1..3) == Some(&[state.kind, "0"]);
     let text = match words.first().copied() {
         Some("NOOP") => String::new(),
         Some("GETVERSION") => "20251001, emulated\n".into(),
         Some("ISRUNNING") => "1\n".into(),
-        Some(name) if name.starts_with("GETSTREAM") && !of_probe => {
+        Some(name) if name.starts_with("GETSTREAM") && !of_stream => {
             return format!("ERROR {name}: stream not enabled.\n").into_bytes();
         }
         Some("GETSTREAMSAMPLECOUNT") => {
@@ -142,9 +199,13 @@ fn answer(line: &str, run: &Mutex<Run>) -> Vec<u8> {
             format!("{}\n", state.next)
         }
         Some("GETSTREAMSAMPLERATE") => format!("{}\n", state.rate),
-        Some("GETSTREAMACQCHANS") => format!("{} {} 1\n", state.channels, state.channels),
+        Some("GETSTREAMACQCHANS") => match state.before_words() {
+            // Multiplexed neural and analogue channels, analogue ones, words.
+            before if state.kind == NI => format!("0 0 {before} {}\n", state.words_of_row),
+            _ => format!("{} {} 1\n", state.channels, state.channels),
+        },
         Some("GETSTREAMI16TOVOLTS") => format!("{:e}\n", state.microvolts * 1e-6),
-        Some("FETCH") if of_probe => {
+        Some("FETCH") if of_stream => {
             drop(state);
             return fetch(&words, run);
         }
@@ -173,9 +234,10 @@ fn fetch(words: &[&str], run: &Mutex<Run>) -> Vec<u8> {
         Some(&"-1#") | None => (0..state.channels).collect(),
         Some(list) => list.split('#').filter_map(|c| c.parse().ok()).collect(),
     };
-    // Behind the channels of action potentials are as many of field potentials, which are not sent, and SYNC.
-    let sync = 2 * state.channels;
-    if (channels.iter()).any(|c| *c >= state.channels && *c != sync) || from < state.oldest {
+    let before = state.before_words();
+    let words = before..before + state.words_of_row;
+    let has = |c: &usize| words.contains(c) || (*c < state.channels && !state.has_words_only);
+    if !channels.iter().all(has) || from < state.oldest {
         return b"ERROR FETCH: Channel subset out of range.\n".to_vec();
     }
     let rows = most.min(state.next.saturating_sub(from));
@@ -183,8 +245,8 @@ fn fetch(words: &[&str], run: &Mutex<Run>) -> Vec<u8> {
     for row in 0..rows {
         let held = (from - state.oldest + row) as usize;
         let at = held * state.channels;
-        reply.extend(channels.iter().flat_map(|c| match *c == sync {
-            true => state.words[held].to_le_bytes(),
+        reply.extend(channels.iter().flat_map(|c| match words.contains(c) {
+            true => ((state.lines[held] >> (16 * (c - before))) as u16).to_le_bytes(),
             false => state.rows[at + c].to_le_bytes(),
         }));
     }
@@ -204,15 +266,15 @@ impl Emulator for SpikeGlxServer {
         let mut run = lock(&self.run);
         let rows = whole_rows(voltage, run.channels)?;
         run.rows.extend(voltage);
-        let word = run.word;
-        run.words.extend(std::iter::repeat_n(word, rows));
+        let state = run.line_state;
+        run.lines.extend(std::iter::repeat_n(state, rows));
         run.next += rows as u64;
         let held = run.rows.len() / run.channels;
         if held > run.room {
             let gone = held - run.room;
             let values = gone * run.channels;
             run.rows.drain(..values);
-            run.words.drain(..gone);
+            run.lines.drain(..gone);
             run.oldest += gone as u64;
         }
         Ok(())
@@ -224,17 +286,19 @@ impl Emulator for SpikeGlxServer {
         run.next += rows;
         run.oldest = run.next;
         run.rows.clear();
-        run.words.clear();
+        run.lines.clear();
         Ok(())
     }
 
     fn edge(&mut self, line: u8, is_up: bool) -> Result<()> {
-        let bit = 1_u16.checked_shl(u32::from(line.saturating_sub(1)));
         let mut run = lock(&self.run);
-        match (bit, is_up) {
-            (Some(bit), true) => run.word |= bit,
-            (Some(bit), false) => run.word &= !bit,
-            (None, _) => {}
+        if !(1..=16 * run.words_of_row).contains(&usize::from(line)) {
+            return Ok(());
+        }
+        let bit = 1 << (line - 1);
+        match is_up {
+            true => run.line_state |= bit,
+            false => run.line_state &= !bit,
         }
         Ok(())
     }
@@ -243,7 +307,7 @@ impl Emulator for SpikeGlxServer {
         let mut run = lock(&self.run);
         (run.next, run.oldest) = (1, 1);
         run.rows.clear();
-        run.words.clear();
+        run.lines.clear();
         Ok(())
     }
 

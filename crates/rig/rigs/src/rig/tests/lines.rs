@@ -7,7 +7,8 @@ use betz_base::Result;
 use super::{PATIENCE, Scramble, take_rows, voltage};
 use crate::rig::emulate::{CerebusDevice, Emulator, FREE_PORT, OpenEphysPublisher, SpikeGlxServer};
 use crate::rig::{
-    Arrival, Block, CerebusRig, Group, LineEdge, OpenEphysRig, Rig, SpikeGlxRig, SpikeGlxStream,
+    Arrival, Block, CerebusRig, Group, LineEdge, OpenEphysRig, Rig, Samples, SpikeGlxRig,
+    SpikeGlxStream,
 };
 use crate::udp::cerebus::Protocol;
 
@@ -89,6 +90,95 @@ fn lines_of_a_probe_change_at_their_rows() -> Result<()> {
     take_rows(&mut rig, device.next_row())?;
     assert_eq!(edges(&mut rig), sent);
     assert_eq!(rig.signal().map(|s| s.channels), Some(CHANNELS));
+    Ok(())
+}
+
+/// A rig of `device`'s NI stream that has begun at its newest row.
+fn ni_rig(device: &mut SpikeGlxServer, channels: usize) -> Result<SpikeGlxRig> {
+    let stream = SpikeGlxStream { kind: 0, index: 0 };
+    let mut rig = SpikeGlxRig::new(&device.address().to_string(), stream, None)?.with_lines();
+    device.send(&voltage(device.next_row(), 30, channels))?;
+    let mut block = Block::new();
+    while rig.signal().is_none() {
+        rig.take(&mut block, Duration::from_millis(10))?;
+    }
+    rig.take(&mut block, Duration::from_millis(10))?;
+    Ok(rig)
+}
+
+#[test]
+fn lines_of_all_words_of_a_ni_device_change_at_their_rows() -> Result<()> {
+    for words in 1..=4_u8 {
+        let mut device =
+            SpikeGlxServer::open_ni(FREE_PORT, CHANNELS, words.into(), 25_000.0, 152.6, 100_000)?;
+        let mut rig = ni_rig(&mut device, CHANNELS)?;
+        let mut sent = Vec::new();
+        for number in 0..40_u8 {
+            device.send(&voltage(
+                device.next_row(),
+                1 + 7 * number as usize,
+                CHANNELS,
+            ))?;
+            // Lines of every word, its first and its last among them, each up and then down.
+            let line = [1, 16, 9][usize::from(number / 2 % 3)] + 16 * (number / 6 % words);
+            let is_up = number % 2 == 0;
+            device.edge(line, is_up)?;
+            sent.push(LineEdge {
+                epoch: 0,
+                row: device.next_row(),
+                line,
+                is_up,
+            });
+        }
+        // A line that the device does not have.
+        device.edge(16 * words + 1, true)?;
+        device.send(&voltage(device.next_row(), 30, CHANNELS))?;
+        take_rows(&mut rig, device.next_row())?;
+        assert_eq!(edges(&mut rig), sent, "{words} words");
+        assert_eq!(rig.signal().map(|s| s.channels), Some(CHANNELS));
+        assert_eq!(rig.counts().malformed, 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_ni_device_without_analogue_inputs_gives_its_words() -> Result<()> {
+    let mut device = SpikeGlxServer::open_ni(FREE_PORT, 1, 2, 25_000.0, 152.6, 100_000)?;
+    device.hide_channels();
+    let mut rig = ni_rig(&mut device, 1)?;
+    device.send(&voltage(device.next_row(), 10, 1))?;
+    device.edge(3, true)?;
+    device.edge(32, true)?;
+    device.send(&voltage(device.next_row(), 20, 1))?;
+    let row = device.next_row();
+    device.edge(3, false)?;
+    device.send(&voltage(row, 5, 1))?;
+    let mut words = Vec::new();
+    let mut block = Block::new();
+    while block.first + block.rows as u64 != row + 5 {
+        if rig.take(&mut block, PATIENCE)? == Arrival::Block {
+            let Samples::Voltage(values) = &block.samples else {
+                panic!("expected words, got {:?}", block.samples);
+            };
+            words.extend_from_slice(values);
+        }
+    }
+    let expected = [[4, i16::MIN], [0, i16::MIN]];
+    let of_rows = [expected[0]; 20].into_iter().chain([expected[1]; 5]);
+    let expected: Vec<i16> = of_rows.flatten().collect();
+    assert!(words.ends_with(&expected), "{words:?}");
+    let changes: Vec<_> = (edges(&mut rig).iter())
+        .map(|edge| (edge.row, edge.line, edge.is_up))
+        .collect();
+    let before = row - 20;
+    assert_eq!(
+        changes,
+        [(before, 3, true), (before, 32, true), (row, 3, false)]
+    );
+    assert_eq!(
+        rig.signal().map(|s| (s.channels, s.rate)),
+        Some((2, 25_000.0))
+    );
     Ok(())
 }
 
