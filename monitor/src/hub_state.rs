@@ -118,8 +118,7 @@ impl HubState {
         self.session
             .condition(&self.judge.ill(), self.masked.len(), self.model);
         self.session.close();
-        let known: Vec<f64> = self.session.r2().into_iter().flatten().collect();
-        let r2 = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
+        let r2 = self.session.score(&self.judge.variances);
         let closed = ClosedSecond {
             at,
             steps,

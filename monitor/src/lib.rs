@@ -62,6 +62,7 @@ mod metrics;
 mod options;
 mod page;
 mod parts;
+mod rate_spread;
 mod server;
 mod session_counts;
 mod session_file;

@@ -379,8 +379,8 @@ impl SessionHistory {
             .map_or(0, |slot| slot.at + slot.seconds)
     }
 
-    /// R² of each output over the last [`R2_SECONDS`] of `slots` (the newest first), or over the newest alone if it is longer.
-    fn r2_of<'a>(&self, slots: impl Iterator<Item = &'a Slot>) -> Vec<Option<f64>> {
+    /// Sums of each output over the last [`R2_SECONDS`] of `slots` (the newest first), or over the newest alone if it is longer.
+    fn fits_of<'a>(&self, slots: impl Iterator<Item = &'a Slot>) -> Vec<Fit> {
         let mut fits = vec![Fit::default(); self.outputs];
         let mut end = None;
         for slot in slots {
@@ -390,7 +390,28 @@ impl SessionHistory {
             }
             (fits.iter_mut().zip(&slot.fits)).for_each(|(sum, own)| sum.merge(own));
         }
-        fits.iter().map(Fit::r2).collect()
+        fits
+    }
+
+    fn r2_of<'a>(&self, slots: impl Iterator<Item = &'a Slot>) -> Vec<Option<f64>> {
+        self.fits_of(slots).iter().map(Fit::r2).collect()
+    }
+
+    /// Score of the last [`R2_SECONDS`], mean over the outputs that have one: R², or the share of training's variance that is
+    /// explained if that is more. R² says nothing of a decoder while the true outputs hardly move. `variances` are
+    /// training's, one per output; the others have R² alone.
+    pub(crate) fn score(&self, variances: &[f64]) -> Option<f64> {
+        let fits = self.fits_of(self.slots().rev());
+        let scores = fits.iter().enumerate().filter_map(|(output, fit)| {
+            let variance = variances.get(output).copied();
+            let usual = variance.filter(|v| v.is_finite() && *v > 0.0);
+            let explained = usual
+                .zip(fit.rmse())
+                .map(|(v, rmse)| 1.0 - rmse.powi(2) / v);
+            [fit.r2(), explained].into_iter().flatten().reduce(f64::max)
+        });
+        let known: Vec<f64> = scores.collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     }
 
     /// R² of each output over the last [`R2_SECONDS`].

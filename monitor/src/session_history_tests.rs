@@ -314,3 +314,30 @@ fn a_day_takes_no_more_than_its_bound() {
     assert_eq!(slots.iter().map(|s| s.steps).sum::<u64>(), 7 * 86_400 - 1);
     println!("{after_an_hour} bytes after an hour, {bytes} after a week");
 }
+
+/// While the truth hardly moves, R² is far below zero; the score says how much of the usual variance is explained.
+#[test]
+fn a_score_is_r2_or_the_share_of_the_usual_variance() {
+    let (history, steps) = session(60, 50);
+    let end = steps[steps.len() - 1].second + 1;
+    let recent: Vec<&PlainStep> = (steps.iter()).filter(|s| s.second >= end - 30).collect();
+    let r2 = plain_r2(&recent).unwrap();
+    let known = recent.iter().filter(|s| s.truth.is_finite());
+    let squares: Vec<f64> = known
+        .map(|s| (f64::from(s.truth) - f64::from(s.estimate)).powi(2))
+        .collect();
+    let error = squares.iter().sum::<f64>() / squares.len() as f64;
+    let near = |variances: &[f64], expected: f64| {
+        let score = history.score(variances).unwrap();
+        assert!((score - expected).abs() < 1e-9, "{score} for {expected}");
+    };
+    // Of ten times the error, 0.9 is explained; of a variance below that of the half minute, R² is more.
+    assert!(r2 < 0.9, "{r2}");
+    near(&[10.0 * error], 0.9);
+    near(&[error], r2);
+    // An unknown variance leaves R².
+    for unknown in [&[][..], &[f64::NAN], &[0.0]] {
+        near(unknown, r2);
+    }
+    assert_eq!(SessionHistory::new(4, 1).score(&[1.0]), None);
+}

@@ -121,6 +121,8 @@ pub(crate) struct Training {
     pub(crate) spikes: u64,
     /// Cross-validated R², mean over the outputs that have one; `None` if there is none.
     pub(crate) r2: Option<f64>,
+    /// Variance of each true output, NaN if it is unknown; empty if no scores are stored.
+    pub(crate) variances: Vec<f64>,
     /// Mean count per step of each channel, 0 for one that takes no part; empty if the model does not store them.
     pub(crate) mean_counts: Vec<f64>,
 }
@@ -137,6 +139,9 @@ impl Training {
             segments: record.segments,
             spikes: record.spikes,
             r2: (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64),
+            variances: (record.scores.iter())
+                .map(|score| (score.rmse / score.nrmse_std).powi(2))
+                .collect(),
             mean_counts: used
                 .map(|(mean, used)| if *used { *mean } else { 0.0 })
                 .collect(),

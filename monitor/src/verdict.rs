@@ -2,6 +2,7 @@
 //!
 //! The judge looks at every second once: at R² of the last half minute against the model's cross-validated score, and at the
 //! rates of channels against those of training, or against the session's first minute for a model that does not store them.
+//! The bounds of a channel's rate are multiples of its own spread ([`RateSpread`]): rates of place cells follow the animal.
 //! A cause stays until what raised it is gone for some seconds, or its channels are masked. The decoder's own flags are causes,
 //! and so is the comparison of windows with training where the session makes it.
 
@@ -11,6 +12,7 @@ use betz_runtime::stream::{ChannelDetector, ChannelRules, ChannelState};
 use serde_json::{Value, json};
 
 use crate::decoder_watch::DecoderWatch;
+use crate::rate_spread::RateSpread;
 use crate::session_history::ClosedSecond;
 use crate::source::Training;
 
@@ -30,13 +32,24 @@ const WELL_SECONDS: u32 = 15;
 const FEWEST_STEPS: u64 = 200;
 /// Seconds over which a channel's rate is compared with its usual one.
 const RATE_SECONDS: usize = 60;
+/// A channel is silent when it has no spike where so many were to be expected. The number grows with the channel's spread, but not
+/// beyond [`SILENCES`] of its longest silences; early in a session it is [`EARLY`] times as large.
+const SILENT_SPIKES: f64 = 60.0;
+const SILENCES: f64 = 3.0;
+const EARLY: f64 = 2.0;
+/// Seconds with spikes after which it is not silent any more.
+const NOT_SILENT_SECONDS: u32 = 10;
 /// A channel drifts when its rate is this many times its usual one, or that part of it, …
 const DRIFT: f64 = 2.0;
 const NO_DRIFT: f64 = 1.7;
 /// … and the difference is this many standard deviations of counts that vary this many times as much as those of a Poisson
-/// process.
+/// process, …
 const DRIFT_DEVIATIONS: f64 = 6.0;
 const OVERDISPERSION: f64 = 4.0;
+/// … and this many of its own spread, on a logarithmic scale, and to less spikes on a linear one as well.
+const DRIFT_SPREADS: f64 = 3.5;
+/// Seconds of a session after which its spread is known.
+const SPREAD_SECONDS: usize = 120;
 /// Seconds in a row for which a channel must drift, and for which it must not.
 const DRIFT_SECONDS: u32 = 10;
 const NO_DRIFT_SECONDS: u32 = 30;
@@ -149,6 +162,9 @@ struct ChannelTrend {
     recent: u64,
     /// Second of the last spike.
     last_spike: i64,
+    /// Spikes that were to be expected since.
+    missed: f64,
+    silence: Persistence,
     /// Second since which its state is what it is.
     since: i64,
     state: ChannelState,
@@ -159,9 +175,13 @@ struct ChannelTrend {
 #[derive(Debug)]
 pub(crate) struct Judge {
     trained_r2: Option<f64>,
+    /// Variances of training's true outputs, one per output; NaN if one is unknown.
+    pub(crate) variances: Vec<f64>,
     step_seconds: f64,
     channels: Vec<ChannelTrend>,
+    /// Tells noisy channels.
     detector: Option<ChannelDetector>,
+    spread: RateSpread,
     /// True if usual rates are those of the session's first minute.
     own_rates: bool,
     /// Counts and steps of the last minute, by second.
@@ -188,9 +208,11 @@ impl Judge {
     pub(crate) fn new(channels: usize, step_seconds: f64, training: Option<&Training>) -> Self {
         let mut judge = Self {
             trained_r2: training.and_then(|t| t.r2),
+            variances: training.map_or(Vec::new(), |t| t.variances.clone()),
             step_seconds,
             channels: vec![ChannelTrend::default(); channels],
             detector: None,
+            spread: RateSpread::new(channels),
             own_rates: true,
             minute: VecDeque::new(),
             minute_steps: 0,
@@ -217,7 +239,11 @@ impl Judge {
 
     /// Sets the usual counts per step.
     fn usual(&mut self, means: &[f64]) {
-        let rules = ChannelRules::default();
+        // Silence is told here, by each channel's spread.
+        let rules = ChannelRules {
+            silent_spikes: f64::MAX,
+            ..ChannelRules::default()
+        };
         self.detector = ChannelDetector::from_mean_counts(means, self.step_seconds, rules).ok();
         (self.channels.iter_mut().zip(means)).for_each(|(channel, mean)| channel.usual = *mean);
     }
@@ -269,12 +295,23 @@ impl Judge {
     /// Counts the second's spikes and compares every channel with its usual rate.
     fn rates(&mut self, second: &ClosedSecond<'_>) {
         let at = second.at;
-        for (channel, &n) in self.channels.iter_mut().zip(second.counts) {
+        for (c, (channel, &n)) in self.channels.iter_mut().zip(second.counts).enumerate() {
             channel.recent += u64::from(n);
             if n > 0 {
-                channel.last_spike = at;
+                if channel.state != ChannelState::Dead {
+                    self.spread.silence(c, channel.missed);
+                }
+                (channel.last_spike, channel.missed) = (at, 0.0);
+            } else {
+                channel.missed += channel.usual * second.steps as f64;
             }
         }
+        let (channels, step_seconds) = (&self.channels, self.step_seconds);
+        self.spread.observe(second.counts, |c| {
+            let channel = channels.get(c).copied().unwrap_or_default();
+            let ill = channel.missed >= SILENT_SPIKES || channel.state == ChannelState::Screaming;
+            (channel.usual / step_seconds, ill)
+        });
         self.minute
             .push_back((second.steps, second.counts.to_vec()));
         self.minute_steps += second.steps;
@@ -301,8 +338,19 @@ impl Judge {
         let counts: Vec<f64> = second.counts.iter().map(|n| f64::from(*n)).collect();
         detector.observe(second.steps, &counts);
         let steps = self.minute_steps as f64;
+        let counted = self.spread.seconds();
+        let early = (RATE_SECONDS as f64 / counted as f64).clamp(1.0, EARLY);
         for (c, channel) in self.channels.iter_mut().enumerate() {
-            let state = detector.state(c).unwrap_or_default();
+            let fano = self.spread.fano(c);
+            let usual = (0.5 * fano * SILENT_SPIKES).min(SILENCES * self.spread.longest_silence(c));
+            let limit = SILENT_SPIKES.max(usual) * early;
+            let silent = (channel.missed >= limit, 2.0 * channel.missed < limit);
+            channel.silence.observe(at, silent, [1, NOT_SILENT_SECONDS]);
+            let state = match detector.state(c) {
+                Some(ChannelState::Screaming) => ChannelState::Screaming,
+                _ if channel.silence.holds => ChannelState::Dead,
+                _ => ChannelState::Well,
+            };
             if state != channel.state {
                 channel.since = match state {
                     ChannelState::Dead => channel.last_spike + 1,
@@ -318,8 +366,12 @@ impl Judge {
             let (found, well) = (channel.recent as f64, state == ChannelState::Well);
             let factor = found.max(1.0) / expected;
             let by = |times: f64| factor > times || factor < 1.0 / times;
-            let deviations = (found - expected).abs() / (expected * OVERDISPERSION).sqrt();
-            let drifts = well && by(DRIFT) && deviations > DRIFT_DEVIATIONS;
+            let own = (DRIFT_SPREADS * (fano / expected).ln_1p().sqrt()).exp();
+            let apart = (found - expected).abs();
+            let no_chance = apart > DRIFT_DEVIATIONS * (expected * OVERDISPERSION).sqrt()
+                && (factor > 1.0 || apart > DRIFT_SPREADS * (expected * fano).sqrt());
+            let known = counted >= SPREAD_SECONDS;
+            let drifts = well && known && by(DRIFT.max(own)) && no_chance;
             let seconds = [DRIFT_SECONDS, NO_DRIFT_SECONDS];
             channel.drift.observe(at, (drifts, !by(NO_DRIFT)), seconds);
         }

@@ -233,6 +233,50 @@ fn channels_that_drift_are_watched_and_swapped_ones_named() {
     assert_eq!(named, [a as u32, b as u32]);
 }
 
+/// Cells that fire only while the animal is in their place, for some seconds at times that nobody knows.
+#[test]
+fn place_cells_are_good_and_one_that_is_gone_is_named() {
+    let mut session = Session::new(17, Some(SCORE));
+    let mut places = Random(5);
+    let mut place = 0;
+    let mut walk = |session: &mut Session, seconds: i64, gone: Option<usize>| {
+        for _ in 0..seconds {
+            // Twenty-four places, mostly in turn, each for four seconds on average.
+            if places.share() < 0.25 {
+                let next = (places.share() * 24.0) as usize;
+                place = if places.share() < 0.95 {
+                    (place + 1) % 24
+                } else {
+                    next
+                };
+            }
+            let here = place;
+            session.second(Some(0.80), |c, usual| match c {
+                c if Some(c) == gone => 0.0,
+                c if c % 24 == here => 0.015 * 24.0 * usual,
+                _ => 0.0,
+            });
+        }
+    };
+    // The busiest fires at 14 spikes per second in its place, and 0.6 on average; training knew that.
+    let mean_counts = (0..CHANNELS).map(|c| 0.015 * usual(c) / STEPS as f64);
+    let training = Training {
+        r2: Some(SCORE),
+        mean_counts: mean_counts.collect(),
+        ..Training::default()
+    };
+    session.judge = Judge::new(CHANNELS, 1.0 / STEPS as f64, Some(&training));
+    // In ten minutes their silences have been seen.
+    walk(&mut session, 600, None);
+    let before = session.judge.past().len();
+    assert_eq!(session.judge.level, Level::Good);
+    walk(&mut session, 2 * 3_600, None);
+    let past = session.judge.past();
+    assert_eq!(past.len(), before, "{past:?}");
+    walk(&mut session, 1_200, Some(83));
+    assert_eq!(session.named(CauseKind::Silent), [83]);
+}
+
 #[test]
 fn a_fall_of_r2_is_bad_and_a_slow_one_is_watched() {
     let mut session = Session::new(21, Some(SCORE));

@@ -265,6 +265,21 @@ async function fill(s: Store, hole: { from: number; to: number }): Promise<void>
   } catch { /* The connection is lost: the pill says so, and the hole stays hatched. */ }
 }
 
+/** True when what the server keeps of the time before this page has come, or cannot be had: what takes long may then begin. */
+export const gathered = signal(false);
+/** Loads what was before this page: the timeline's numbers and the spikes in view first, then those of the rest of the minute. */
+async function soFar(s: Store): Promise<void> {
+  const ticks = (seconds: number): number => Math.max(0, s.first - Math.ceil(seconds / s.shape.stepSeconds));
+  const first = s.first, seen = ticks(Math.min(KEEP_SECONDS, seconds())), oldest = ticks(KEEP_SECONDS);
+  const told = [sessionSoFar(s), eventsSoFar(s), missesSoFar(s), latencySoFar(s)];
+  if (first > seen) told.push(fill(s, { from: seen, to: first }));
+  await Promise.allSettled(told);
+  if (s !== store.value) return;
+  gathered.value = true;
+  // Nothing is known before what did not come.
+  if (seen > oldest && s.first === seen) await fill(s, { from: oldest, to: seen });
+}
+
 async function eventsSoFar(s: Store): Promise<void> {
   try {
     const answer = await fetch("api/events");
@@ -294,11 +309,7 @@ function take(frame: Frame, lost: boolean): void {
   if (!s) {
     s = store.value = new Store({ ...shapeOf(state), keepSeconds: KEEP_SECONDS }, 0);
     s.add(frame, false);
-    if (s.first > 0) void fill(s, { from: Math.max(0, s.first - Math.ceil(KEEP_SECONDS / s.shape.stepSeconds)), to: s.first });
-    void eventsSoFar(s);
-    void missesSoFar(s).catch(() => undefined);
-    void latencySoFar(s).catch(() => undefined);
-    void sessionSoFar(s).catch(() => undefined);
+    void soFar(s);
   } else s.add(frame, lost);
   for (const hole of s.holes) if (hole.fillable) { hole.fillable = false; void fill(s, hole as Hole); }
   if (lost) { void eventsSoFar(s); void sessionSoFar(s).catch(() => undefined); }
@@ -314,10 +325,8 @@ async function past(): Promise<void> {
   const s = new Store({ ...shapeOf(state), keepSeconds: KEEP_SECONDS }, 0);
   for (const frame of parseAll(await answer.arrayBuffer())) s.add(frame, false);
   store.value = s;
-  void eventsSoFar(s);
-  void missesSoFar(s).catch(() => undefined);
-  void latencySoFar(s).catch(() => undefined);
-  void sessionSoFar(s).catch(() => undefined);
+  await Promise.allSettled([sessionSoFar(s), eventsSoFar(s), missesSoFar(s), latencySoFar(s)]);
+  gathered.value = true;
 }
 
 export const painters = new Set<(s: Store) => void>();
@@ -410,6 +419,7 @@ async function load(): Promise<void> {
     for (let i = 0; i < s.spikes; i++) s.rates[s.channel[i]!]! += s.weight[i]! / Math.max(step, (to - from - s.without(from, to)) * step);
     loaded = { ...plan, channels };
     store.value = s;
+    gathered.value = true;
   } catch { connection.value = "lost"; }
   // The view may have moved on meanwhile.
   finally { loading = false; wake(); }

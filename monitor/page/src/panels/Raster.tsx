@@ -156,7 +156,8 @@ export function Raster() {
   const drawn = useRef<{ key: string; store: Store | null; order: Uint32Array | null; times: number }>({ key: "", store: null, order: null, times: 0 });
   /** What the axis was drawn of, and whether anything lies above the spikes: neither is drawn again for nothing. */
   const axisOf = useRef<{ key: string; order: Uint32Array | null; source: typeof source | null; runs: ReturnType<typeof runs> }>({ key: "", order: null, source: null, runs: [] }), covered = useRef(false);
-  // A context of WebGL takes longer than all else before the first frame, which is drawn without one.
+  // A context of WebGL takes longer than all else, and nothing else is done meanwhile: the first frames are drawn without one, until what
+  // was before this page has come.
   useLayoutEffect(() => {
     if (!canvas.current) return;
     if (how === "gl") try {
@@ -169,11 +170,11 @@ export function Raster() {
     else view.current = new PlainRaster(canvas.current);
   }, [how]);
   useEffect(() => {
-    if (how !== "at first" || !s) return;
+    if (how !== "at first" || !s || !state.gathered.value) return;
     let timer = 0;
     const frame = requestAnimationFrame(() => { timer = window.setTimeout(() => setHow("gl")); });
     return () => { cancelAnimationFrame(frame); clearTimeout(timer); };
-  }, [s !== null]);
+  }, [s !== null, state.gathered.value]);
   const rate = useRef(new RateBars());
   usePainter(store => {
     // A figure has spikes of its own.
