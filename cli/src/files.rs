@@ -24,6 +24,9 @@ pub(crate) const CHAINS: &str = "# Chains embedded among ";
 pub(crate) const CANDIDATES: &str = "# Candidates of size ";
 /// First words of the description inside decoded outputs as `.npz`.
 pub(crate) const DECODED: &str = "{\"decoded_by\": ";
+/// First words of the description inside nodes of samples as `.npz`.
+#[cfg(feature = "page")]
+pub(crate) const ASSIGNED: &str = "{\"assigned_by\": ";
 /// First words of the header of weights as safetensors.
 const SAFETENSORS: &str = "{\"__metadata__\":{\"producer\":\"betz\"";
 /// Ending of partial results.
@@ -89,6 +92,9 @@ pub(crate) enum Kind {
     Connections,
     /// A self-organising map as `.npz`.
     Map,
+    /// Nodes of samples as `.npz`.
+    #[cfg(feature = "page")]
+    Assignment,
     /// A picture of a map as PNG.
     Png,
     /// A trained spike sorter.
@@ -110,6 +116,8 @@ impl Kind {
             Self::Safetensors => &["safetensors"],
             Self::Nwb => &["nwb"],
             Self::Png => &["png"],
+            #[cfg(feature = "page")]
+            Self::Assignment => &["npz"],
             #[cfg(feature = "lab")]
             Self::Matrix => &["npy"],
             #[cfg(feature = "lab")]
@@ -172,6 +180,8 @@ impl Kind {
             #[cfg(feature = "lab")]
             Self::Page => begins(crate::commands::reproduce::page::MADE),
             Self::Map => meta_begins(path, "{\"map_of\": "),
+            #[cfg(feature = "page")]
+            Self::Assignment => meta_begins(path, ASSIGNED),
             Self::Png => String::from_utf8_lossy(&start).contains(DRAWN_BY),
             Self::Sorter => begins("BETZSORT"),
             Self::Sorted => meta_begins(path, "{\"source\": \"betz sort"),

@@ -183,13 +183,14 @@ fn maps(all: &[(i64, u32)], slowly_ms: Option<usize>) -> Result<Vec<MapView>> {
         counts[*step as usize / bin * CHANNELS + *channel as usize] += 1.0;
     }
     let grid = Grid::new(14, 18, Lattice::Hexagonal, false)?;
-    let channels = mapped("what the channels do", grid, CHANNELS, bins)?.with_names(names())?;
+    let channels =
+        mapped("what the channels do", grid.clone(), CHANNELS, bins)?.with_names(names())?;
     train(&channels, grid, &counts, CHANNELS, 0)?;
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let colours: Vec<f32> = (0..3 * 400).map(|_| rng.random()).collect();
     let grid = Grid::new(20, 24, Lattice::Rectangular, true)?;
     let of = ["red", "green", "blue"].map(String::from).to_vec();
-    let map = mapped("colours", grid, 3, colours.len() / 3)?.with_names(of)?;
+    let map = mapped("colours", grid.clone(), 3, colours.len() / 3)?.with_names(of)?;
     let (trained, rest) = (map.clone(), slowly_ms.unwrap_or(0) as u64);
     let work = move || train(&trained, grid, &colours, 3, rest);
     if rest == 0 {

@@ -34,7 +34,7 @@ fn main() -> betz_base::Result<()> {
         "one core: {:.3} s an epoch (median of six; least {:.3} s, {:.1} Gflop/s)",
         seconds[3].1,
         seconds[0].1,
-        2.0 * (SAMPLES * DIMS * grid.nodes()) as f64 / seconds[0].1 / 1e9
+        2.0 * (SAMPLES * DIMS * map.grid().nodes()) as f64 / seconds[0].1 / 1e9
     );
     let cuda = match Device::cuda(0) {
         Ok(device) => Some(device),

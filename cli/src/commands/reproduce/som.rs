@@ -119,24 +119,20 @@ fn moved(neighbourhood: Neighbourhood, radius: f64) -> Result<(usize, f64)> {
 
 fn rule() -> Result<Findings> {
     let (window, rate) = moved(Neighbourhood::Window, RADIUS)?;
-    let (two, _) = moved(Neighbourhood::Disc, RADIUS)?;
-    let (one, _) = moved(Neighbourhood::Disc, 1.0)?;
-    // The largest radius whose closed disc is the listing's open one.
-    let (below_two, _) = moved(Neighbourhood::Disc, RADIUS - 1e-9)?;
-    let (below_one, _) = moved(Neighbourhood::Disc, 1.0 - 1e-9)?;
-    let closed = |here: usize, open: usize, of: usize| {
-        Answer::decided(
-            here == of,
-            format!("{here} with a radius of r, {open} just below it"),
-            "the disc of Betz holds the nodes at the distance r, too; a radius just below r is the listing's",
-        )
+    let disc = |radius: f64, expected: usize| -> Result<Answer> {
+        let (here, _) = moved(Neighbourhood::Disc, radius)?;
+        Ok(Answer::decided(
+            here == expected,
+            whole(here as u64),
+            "the disc is another",
+        ))
     };
     Ok(Findings {
         sizes: "a map of 16 × 16, one sample".to_owned(),
         answers: vec![
             Answer::decided(window == 25, whole(window as u64), "the window is another"),
-            closed(two, below_two, 9),
-            closed(one, below_one, 1),
+            disc(RADIUS, 9)?,
+            disc(1.0, 1)?,
             Answer::decided(
                 (rate - RATE).abs() < 1e-4,
                 format!("{rate:.4} of the way"),

@@ -59,7 +59,7 @@ impl Live {
             (some.len() / samples.dims().max(1)) as u64,
         );
         let hits = if args.online { few } else { all };
-        let mapped = MapView::new(&name_of(&args.data), shape(map))?.with_samples(all, hits, few);
+        let mapped = MapView::new(&name_of(args.data()), shape(map))?.with_samples(all, hits, few);
         let shown = Contents {
             maps: vec![mapped.clone()],
             ..Contents::default()
@@ -155,10 +155,11 @@ impl Live {
 pub(super) fn shape(map: &Map) -> MapShape {
     let grid = map.grid();
     MapShape {
-        rows: grid.rows(),
+        // Layers lie one below the other.
+        rows: grid.layers() * grid.rows(),
         columns: grid.columns(),
         hexagonal: grid.lattice() == Lattice::Hexagonal,
-        torus: grid.is_torus(),
+        torus: grid.is_torus() && grid.layers() == 1,
         dims: map.dims(),
     }
 }

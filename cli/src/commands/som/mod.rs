@@ -1,6 +1,8 @@
 //! `betz som`: a self-organising map of data or of a picture.
 
 pub(crate) mod args;
+mod assign;
+mod file;
 mod image;
 mod input;
 mod live;
@@ -10,10 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use betz::device::Ran;
-use betz::recording::arrays::{Array, write};
 use betz::som::{
-    Batch, BatchOptions, Fade, FadeShape, Grid, Lattice, Map, Neighbourhood, Online, OnlineOptions,
-    Samples,
+    Batch, BatchOptions, Fade, FadeShape, Grid, Lattice, Map, Metric, Neighbourhood, Online,
+    OnlineOptions, Samples,
 };
 use betz::text::count;
 use betz::{Error, Progress, Result, progress};
@@ -23,7 +24,7 @@ use self::live::Live;
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome};
-use args::{FadeName, NeighbourhoodName, Som};
+use args::{Action, DiscName, FadeName, MetricName, NeighbourhoodName, Som};
 
 /// Samples presented between two looks at the clock.
 const AT_ONCE: usize = 1 << 12;
@@ -35,9 +36,13 @@ const MOST_STAGES: usize = 1000;
 #[derive(Serialize)]
 struct MapReport {
     file: String,
+    /// 1 for a map in two dimensions.
+    layers: usize,
+    /// 1 for nodes at positions of their own.
     rows: usize,
     columns: usize,
     dims: usize,
+    metric: &'static str,
     samples: usize,
     epochs: usize,
     /// Mean distance of samples from their nearest node.
@@ -57,19 +62,19 @@ struct MapReport {
 }
 
 pub(crate) fn run(args: &Som) -> Result<()> {
-    let mut files = Files::new(&args.common).reads("DATA", &args.data);
-    files.writes("--out", &args.out, Kind::Map)?;
+    if let Some(Action::Assign(args)) = &args.action {
+        return assign::run(args);
+    }
+    let (data, out) = (args.data(), args.out());
+    let mut files = Files::new(&args.common)
+        .reads("DATA", data)
+        .may_read("--positions", args.positions.as_deref());
+    files.writes("--out", out, Kind::Map)?;
     files.may_write("--picture", args.picture.as_deref(), Kind::Png)?;
     let stage_files = stage_files(args, &mut files)?;
-    let (rows, columns) = size(&args.map)?;
-    let lattice = if args.hex {
-        Lattice::Hexagonal
-    } else {
-        Lattice::Rectangular
-    };
-    let grid = Grid::new(rows, columns, lattice, args.torus).map_err(|e| e.at("--map"))?;
-    let data = input::read(&args.data, args.array.as_deref())?;
-    let samples = Samples::new(&data.values, data.dims).map_err(|e| e.at(args.data.display()))?;
+    let grid = grid(args)?;
+    let read = input::read(data, args.array.as_deref())?;
+    let samples = Samples::new(&read.values, read.dims).map_err(|e| e.at(data.display()))?;
     report::stop_on_interrupt();
     let bar = Bar::new();
     let mut pictures = Pictures {
@@ -82,6 +87,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
     } else {
         Map::on_plane(grid, samples)?
     };
+    let start = start.with_metric(metric(args.metric));
     let mut live = Live::open(args, &start, samples)?;
     let mut shown = Display {
         pictures: &mut pictures,
@@ -101,7 +107,12 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         quality.quantisation_error,
         quality.topographic_error,
     );
-    save(args, &map, samples, &live)?;
+    let assigned = map.assign(samples)?;
+    let mut hits = vec![0; map.grid().nodes()];
+    for winner in &assigned.winners {
+        hits[*winner as usize] += 1;
+    }
+    file::save(out, data, &map, &hits, &assigned, &live.errors)?;
     let mut drawn: Vec<String> = (pictures.files[..pictures.drawn].iter())
         .map(|p| p.display().to_string())
         .collect();
@@ -110,10 +121,12 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         drawn.push(path.display().to_string());
     }
     let trained = MapReport {
-        file: args.out.display().to_string(),
-        rows,
-        columns,
-        dims: data.dims,
+        file: out.display().to_string(),
+        layers: map.grid().layers(),
+        rows: map.grid().rows(),
+        columns: map.grid().columns(),
+        dims: map.dims(),
+        metric: map.metric().name(),
         samples: samples.count(),
         epochs: ran.epochs,
         quantisation_error: quality.quantisation_error,
@@ -148,42 +161,14 @@ fn stage_files(args: &Som, files: &mut Files) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Writes the map with its heights, hits, and errors by epoch.
-fn save(args: &Som, map: &Map, samples: Samples<'_>, live: &Live) -> Result<()> {
-    let hits = map.hits(samples)?;
-    let grid = map.grid();
-    let shape = [grid.rows(), grid.columns(), samples.dims()];
-    let meta = format!(
-        "{{\"map_of\": {}, \"lattice\": \"{}\", \"torus\": {}}}",
-        serde_json::Value::from(args.data.display().to_string()),
-        if args.hex { "hexagonal" } else { "rectangular" },
-        args.torus
-    );
-    let errors = &live.errors;
-    write(
-        &args.out,
-        &[
-            ("weights", Array::F32(&shape, map.weights())),
-            ("heights", Array::F32(&shape[..2], &map.heights())),
-            ("hits", Array::U32(&shape[..2], &hits)),
-            ("epochs", Array::F64(&[errors.epochs.len()], &errors.epochs)),
-            (
-                "quantisation_error",
-                Array::F64(&[errors.epochs.len()], &errors.quantisation),
-            ),
-            (
-                "topographic_error",
-                Array::F64(&[errors.epochs.len()], &errors.topographic),
-            ),
-            ("meta", Array::Text(&[], &[meta])),
-        ],
-    )
-}
-
 impl Outcome for MapReport {
     fn print(&self) -> Result<()> {
+        let layers = match self.layers {
+            1 => String::new(),
+            layers => format!("{layers} x "),
+        };
         report::line(&format!(
-            "{}: {} x {} nodes of {} for {}: quantisation error {:.5}, topographic error {:.4} (of {})",
+            "{}: {layers}{} x {} nodes of {} for {}: quantisation error {:.5}, topographic error {:.4} (of {})",
             self.file,
             self.rows,
             self.columns,
@@ -316,7 +301,16 @@ fn online(
         },
         radius: Fade { first, last, shape },
         neighbourhood: match args.neighbourhood {
-            Some(NeighbourhoodName::Disc) | None => Neighbourhood::Disc,
+            Some(NeighbourhoodName::Disc) | None => match args.disc {
+                Some(DiscName::Closed) => Neighbourhood::ClosedDisc,
+                Some(DiscName::Open) | None => Neighbourhood::Disc,
+            },
+            Some(other) if args.disc.is_some() => {
+                return Err(Error::argument(format!(
+                    "--disc: expected --neighbourhood disc, got {}",
+                    name_of(other)
+                )));
+            }
             Some(NeighbourhoodName::Window) => Neighbourhood::Window,
             Some(NeighbourhoodName::Gaussian) => Neighbourhood::Gaussian,
             Some(NeighbourhoodName::Triangle) => Neighbourhood::Triangle,
@@ -361,16 +355,50 @@ fn evenly(map: &Map, samples: Samples<'_>, products: usize) -> Vec<f32> {
     samples.rows().step_by(every).flatten().copied().collect()
 }
 
-/// `90x70`.
-fn size(text: &str) -> Result<(usize, usize)> {
-    let parsed = text
-        .split_once(['x', '×'])
-        .and_then(|(r, c)| Some((r.trim().parse().ok()?, c.trim().parse().ok()?)));
-    parsed.ok_or_else(|| {
-        Error::argument(format!(
-            "--map: expected rows and columns such as 90x70, got '{text}'"
-        ))
-    })
+/// The nodes that `--map` or `--positions` gives.
+fn grid(args: &Som) -> Result<Grid> {
+    if let Some(path) = &args.positions {
+        return file::positions(path).map_err(|e| e.at("--positions"));
+    }
+    let [layers, rows, columns] = size(&args.map)?;
+    let lattice = if args.hex {
+        Lattice::Hexagonal
+    } else {
+        Lattice::Rectangular
+    };
+    let grid = Grid::new(rows, columns, lattice, args.torus);
+    grid.and_then(|grid| grid.with_layers(layers))
+        .map_err(|e| e.at("--map"))
+}
+
+fn metric(name: MetricName) -> Metric {
+    match name {
+        MetricName::Euclidean => Metric::Euclidean,
+        MetricName::Manhattan => Metric::Manhattan,
+        MetricName::Chebyshev => Metric::Chebyshev,
+        MetricName::Cosine => Metric::Cosine,
+        MetricName::Correlation => Metric::Correlation,
+    }
+}
+
+/// An option's value as it is written.
+fn name_of(value: impl clap::ValueEnum) -> String {
+    let name = value.to_possible_value();
+    name.map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Layers, rows and columns of `90x70` or `8x8x8`.
+fn size(text: &str) -> Result<[usize; 3]> {
+    let numbers: Option<Vec<usize>> = (text.split(['x', '×']))
+        .map(|number| number.trim().parse().ok())
+        .collect();
+    match numbers.as_deref() {
+        Some(&[rows, columns]) => Ok([1, rows, columns]),
+        Some(&[layers, rows, columns]) => Ok([layers, rows, columns]),
+        _ => Err(Error::argument(format!(
+            "--map: expected rows and columns such as 90x70, or layers, rows and columns such as 8x8x8, got '{text}'"
+        ))),
+    }
 }
 
 /// `16,1`, or one number for both.

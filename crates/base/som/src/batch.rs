@@ -1,7 +1,8 @@
 //! Batch training: winners of all samples, sums by winner, the sums spread over the map.
 //!
 //! w_k ← Σ_i h(k, c_i) x_i / Σ_i h(k, c_i), c_i the winner of sample i and h a Gaussian of their distance on the
-//! map, whose radius shrinks from epoch to epoch (Kohonen 2001, section 3.6).
+//! map, whose radius shrinks from epoch to epoch (Kohonen 2001, section 3.6). Winners are those of the map's metric; the
+//! mean is the same for all of them.
 
 use betz_base::{Error, ErrorKind, Result, memory};
 
@@ -10,8 +11,8 @@ use betz_device::{Device, Placement, Ran, Work};
 use super::cpu::OnCpu;
 use super::cuda::OnCuda;
 use super::samples::{Centre, Samples};
-use super::trainer::Trainer;
-use super::{Grid, Map};
+use super::trainer::{PLANE_ALONE, Trainer};
+use super::{Grid, Map, Metric};
 
 /// Multiply-adds of a training from which it gains by a device that is not open: a few seconds of one core.
 const GAINS: f64 = 1e11;
@@ -21,7 +22,7 @@ const GAINS: f64 = 1e11;
 pub struct BatchOptions {
     /// Rounds over all samples.
     pub epochs: usize,
-    /// Radius (standard deviation) of the first epoch's Gaussian, in nodes; 0: a third of the longer side.
+    /// Radius (standard deviation) of the first epoch's Gaussian, in nodes; 0: a third of the longest side.
     pub first_radius: f64,
     /// Radius of the last epoch; between them it falls geometrically.
     pub last_radius: f64,
@@ -75,6 +76,7 @@ pub struct Epoch {
 /// ```
 pub struct Batch {
     grid: Grid,
+    metric: Metric,
     dims: usize,
     samples: usize,
     centre: Centre,
@@ -100,7 +102,8 @@ impl Batch {
     /// Prepares to train `map` on `samples`, which both are copied, on `device`: on one CUDA device where it is named
     /// (of several the first), or where `auto` finds one and the work is worth opening it. Winners of `exact` training
     /// are the same on any; otherwise sums of products differ in their last bits, and with them samples that lie as
-    /// near to one node as to another.
+    /// near to one node as to another. Maps of several layers or of positions, and metrics that are not Euclidean, are
+    /// trained on the CPU.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`] for samples of other dimensions, [`ErrorKind::InvalidArgument`] for options that
@@ -112,10 +115,9 @@ impl Batch {
         device: &Device,
     ) -> Result<Self> {
         map.check(samples)?;
-        let grid = *map.grid();
-        let longer = grid.rows().max(grid.columns()) as f64;
+        let (grid, metric) = (map.grid().clone(), map.metric());
         let first_radius = if options.first_radius == 0.0 {
-            (longer / 3.0).max(options.last_radius)
+            (grid.extent() / 3.0).max(options.last_radius)
         } else {
             options.first_radius
         };
@@ -135,7 +137,11 @@ impl Batch {
         let (nodes, dims) = (grid.nodes(), map.dims());
         let bytes = nodes as u128 * (dims as u128 * 32 + 16) + samples.values().len() as u128 * 8;
         memory::plan("training a map", bytes)?;
-        let centre = Centre::of(samples);
+        let centre = match metric {
+            Metric::Euclidean => Centre::of(samples),
+            // The others are found in f64, and angles change with the centre.
+            _ => Centre::none(dims),
+        };
         let weights = centre.inward(map.weights());
         if weights.iter().any(|w| !w.is_finite()) {
             return Err(Error::new(
@@ -149,10 +155,15 @@ impl Batch {
             amount: products,
             gains_from: GAINS,
         };
-        let placement = Placement::decide(device, work);
-        let trainer = Self::trainer(&placement, grid, dims, inward, weights, options.exact)?;
+        let placement = if metric == Metric::Euclidean && grid.is_plane() {
+            Placement::decide(device, work)
+        } else {
+            Placement::cpu_instead(device, PLANE_ALONE)
+        };
+        let trainer = Self::trainer(&placement, map, inward, weights, options.exact)?;
         Ok(Self {
             grid,
+            metric,
             dims,
             samples: samples.count(),
             centre,
@@ -166,19 +177,20 @@ impl Batch {
 
     fn trainer(
         placement: &Placement,
-        grid: Grid,
-        dims: usize,
+        map: &Map,
         samples: Vec<f32>,
         weights: Vec<f32>,
         exact: bool,
     ) -> Result<Box<dyn Trainer + Send>> {
+        let dims = map.dims();
         if let Some(context) = placement.contexts().first() {
+            let grid = map.grid().clone();
             let opened = OnCuda::new(context, grid, dims, &samples, &weights, exact);
             if let Some(cuda) = placement.or_cpu(opened)? {
                 return Ok(Box::new(cuda));
             }
         }
-        Ok(Box::new(OnCpu::new(grid, dims, samples, weights, exact)?))
+        Ok(Box::new(OnCpu::new(map, samples, weights, exact)?))
     }
 
     /// Placement of the training.
@@ -218,7 +230,7 @@ impl Batch {
         self.trainer.weights(&mut inward)?;
         let mut weights = memory::filled("weights", 0.0, inward.len())?;
         self.centre.outward(&inward, &mut weights);
-        Map::new(self.grid, self.dims, weights)
+        Ok(Map::new(self.grid.clone(), self.dims, weights)?.with_metric(self.metric))
     }
 
     /// All that there is to see of the training now.

@@ -2,27 +2,35 @@
 
 use betz_base::{Result, memory};
 
-use super::Grid;
+use super::metric::{self, Metric, Planes};
 use super::search::{NearestNodes, Nodes, Search, error_bound};
 use super::smooth::Smoother;
 use super::trainer::{NO_MASS, PassSums, Trainer};
+use super::{Grid, Map, Samples};
 
 /// Samples, and the nearest node of each.
 pub(super) struct Winners {
     samples: Vec<f32>,
     dims: usize,
-    search: Search,
+    /// None for metrics that are not Euclidean.
+    search: Option<Search>,
+    metric: Metric,
     nodes: Nodes,
     found: NearestNodes,
     exact: bool,
 }
 
 impl Winners {
-    /// Takes centred samples, (samples, dims).
-    pub(super) fn new(samples: Vec<f32>, dims: usize, exact: bool) -> Result<Self> {
+    /// Takes samples, (samples, dims), which are centred for a Euclidean metric.
+    pub(super) fn new(samples: Vec<f32>, dims: usize, metric: Metric, exact: bool) -> Result<Self> {
+        let search = match metric {
+            Metric::Euclidean => Some(Search::new(&samples, dims)?),
+            _ => None,
+        };
         Ok(Self {
-            search: Search::new(&samples, dims)?,
+            search,
             samples,
+            metric,
             dims,
             nodes: Nodes::new(),
             found: NearestNodes::default(),
@@ -36,10 +44,20 @@ impl Winners {
     }
 
     /// Finds the winners among `weights`; how many f64 decided.
-    pub(super) fn search(&mut self, weights: &[f32]) -> usize {
-        self.search.pack(weights, &mut self.nodes);
-        self.search.find(&self.nodes, &mut self.found);
-        if self.exact { self.recheck(weights) } else { 0 }
+    pub(super) fn search(&mut self, weights: &[f32]) -> Result<usize> {
+        let Some(search) = &self.search else {
+            let planes = Planes::new(weights, self.dims)?;
+            let samples = Samples::new(&self.samples, self.dims)?;
+            let found = metric::winners(self.metric, samples, &planes)?;
+            self.found.winners.clear();
+            self.found
+                .winners
+                .extend(found.into_iter().map(|(node, _)| node));
+            return Ok(0);
+        };
+        search.pack(weights, &mut self.nodes);
+        search.find(&self.nodes, &mut self.found);
+        Ok(if self.exact { self.recheck(weights) } else { 0 })
     }
 
     /// Decides in f64 where the best two scores are closer than their errors.
@@ -89,19 +107,18 @@ pub(super) struct OnCpu {
 }
 
 impl OnCpu {
-    /// Takes centred samples and weights, (samples, dims) and (nodes, dims).
+    /// Takes samples and weights, (samples, dims) and (nodes, dims), for a map of the shape and metric of `map`.
     pub(super) fn new(
-        grid: Grid,
-        dims: usize,
+        map: &Map,
         samples: Vec<f32>,
         weights: Vec<f32>,
         exact: bool,
     ) -> Result<Self> {
-        let nodes = grid.nodes();
+        let (nodes, dims) = (map.grid().nodes(), map.dims());
         Ok(Self {
-            grid,
+            grid: map.grid().clone(),
             dims,
-            winners: Winners::new(samples, dims, exact)?,
+            winners: Winners::new(samples, dims, map.metric(), exact)?,
             weights,
             sums: memory::filled("sums", 0.0, nodes * dims)?,
             counts: memory::filled("hits", 0, nodes)?,
@@ -125,7 +142,10 @@ impl OnCpu {
                 squared += (x - w) * (x - w);
             }
             self.counts[winner] += 1;
-            distance += f64::from(squared).sqrt();
+            distance += match self.winners.metric {
+                Metric::Euclidean => f64::from(squared).sqrt(),
+                metric => metric.distance(x, w),
+            };
         }
         distance
     }
@@ -133,7 +153,7 @@ impl OnCpu {
 
 impl Trainer for OnCpu {
     fn epoch(&mut self, radius: f64) -> Result<PassSums> {
-        let rechecked = self.winners.search(&self.weights);
+        let rechecked = self.winners.search(&self.weights)?;
         let distance = self.sum();
         let (dims, width) = (self.dims, self.dims + 1);
         for (k, row) in self.weighted.chunks_exact_mut(width).enumerate() {

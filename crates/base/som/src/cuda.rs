@@ -222,6 +222,7 @@ impl OnCuda {
             right,
             left,
             across,
+            ..
         } = gaussians(&self.grid, radius);
         let along = self.context.upload(&along)?;
         launches.rows.launch(
@@ -414,7 +415,8 @@ mod tests {
             (false, 1),
         ] {
             let mut cuda =
-                OnCuda::with_products(&context, grid, 6, &samples, &weights, exact, most).unwrap();
+                OnCuda::with_products(&context, grid.clone(), 6, &samples, &weights, exact, most)
+                    .unwrap();
             let passed = cuda.epoch(1.5).unwrap();
             let hits = cuda.hits().unwrap();
             assert!(hits[20..].iter().all(|hits| *hits == 0), "{hits:?}");

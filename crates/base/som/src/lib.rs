@@ -4,9 +4,11 @@ mod batch;
 mod cpu;
 mod cuda;
 mod grid;
+mod metric;
 mod online;
 mod online_cuda;
 pub mod oracle;
+mod positions;
 mod quality;
 mod samples;
 mod search;
@@ -19,7 +21,9 @@ use betz_device::Device;
 
 pub use batch::{Batch, BatchOptions, Epoch, Stage};
 pub use grid::{Grid, Lattice, MAX_NODES};
+pub use metric::Metric;
 pub use online::{Fade, FadeShape, Neighbourhood, Online, OnlineOptions};
+pub use positions::MAX_POSITIONS;
 pub use quality::Quality;
 pub use samples::Samples;
 
@@ -42,8 +46,18 @@ pub use samples::Samples;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Map {
     grid: Grid,
+    metric: Metric,
     dims: usize,
     weights: Vec<f32>,
+}
+
+/// Node of every sample.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Assignment {
+    /// Nearest node of each sample.
+    pub winners: Vec<u32>,
+    /// Distance of each sample from it.
+    pub distances: Vec<f32>,
 }
 
 impl Map {
@@ -70,13 +84,21 @@ impl Map {
         }
         Ok(Self {
             grid,
+            metric: Metric::Euclidean,
             dims,
             weights,
         })
     }
 
+    /// The same map with another distance between samples and nodes.
+    #[must_use]
+    pub fn with_metric(self, metric: Metric) -> Self {
+        Self { metric, ..self }
+    }
+
     /// A map whose nodes lie evenly on the plane of the samples' first two principal components, two standard
-    /// deviations to each side of the mean: the start of batch training, without chance.
+    /// deviations to each side of the mean: the start of batch training, without chance. A map in three dimensions
+    /// spans three components.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
@@ -84,6 +106,7 @@ impl Map {
         let weights = start::plane(&grid, samples)?;
         Ok(Self {
             grid,
+            metric: Metric::Euclidean,
             dims: samples.dims(),
             weights,
         })
@@ -98,6 +121,7 @@ impl Map {
         let weights = start::random(&grid, samples, seed)?;
         Ok(Self {
             grid,
+            metric: Metric::Euclidean,
             dims: samples.dims(),
             weights,
         })
@@ -106,6 +130,11 @@ impl Map {
     /// Grid of the map's nodes.
     pub fn grid(&self) -> &Grid {
         &self.grid
+    }
+
+    /// Distance between samples and nodes.
+    pub fn metric(&self) -> Metric {
+        self.metric
     }
 
     /// Dimensions of a node.
@@ -159,9 +188,7 @@ impl Map {
 
     /// Distance between the weights of two nodes.
     pub fn between(&self, a: usize, b: usize) -> f64 {
-        let squared = |(x, y): (&f32, &f32)| (f64::from(*x) - f64::from(*y)).powi(2);
-        let squares = self.node(a).iter().zip(self.node(b)).map(squared);
-        squares.sum::<f64>().sqrt()
+        self.metric.distance(self.node(a), self.node(b))
     }
 
     /// Batch training; see [`Batch`] to look at the map between epochs.
@@ -193,6 +220,19 @@ impl Map {
     /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
     pub fn winners(&self, samples: Samples<'_>) -> Result<Vec<u32>> {
         quality::winners(self, samples)
+    }
+
+    /// Every sample's nearest node, as [`Map::winners`], and its distance from it.
+    ///
+    /// # Errors
+    /// As [`Map::winners`].
+    pub fn assign(&self, samples: Samples<'_>) -> Result<Assignment> {
+        let winners = self.winners(samples)?;
+        let mut distances = betz_base::memory::room("distances", winners.len())?;
+        for (x, winner) in samples.rows().zip(&winners) {
+            distances.push(self.metric.distance(x, self.node(*winner as usize)) as f32);
+        }
+        Ok(Assignment { winners, distances })
     }
 
     /// Number of samples that each node wins.

@@ -1,16 +1,18 @@
 //! Kohonen's online rule, as Galbraith 2010, chapter 3, has it: a sample at a time.
 //!
 //! The winner c of a sample x is the nearest node; every node k moves by w_k += α N(k, c) (x − w_k). The paper
-//! names five neighbourhoods N and uses one, the disc, with α = 0.05. Its listings count the winner from 1 where
-//! they mean 0, and compare a squared distance with the radius; both are right here.
+//! names five neighbourhoods N and uses one, the disc of Listing 3.3, with α = 0.05. Its listings count the winner from
+//! 1 where they mean 0; here it counts from 0.
 
 use betz_base::{Error, Result, memory};
 use betz_device::{Device, Placement, Ran, Work};
 use pulp::{Arch, Simd, WithSimd};
 
+use super::metric::{self, PlanesView};
 use super::online_cuda::{OnlineOnCuda, ScaleTable};
 use super::samples::Samples;
-use super::{Grid, Lattice, Map, start};
+use super::trainer::PLANE_ALONE;
+use super::{Grid, Lattice, Map, Metric, start};
 
 /// Nodes whose distances are found together.
 const LANES: usize = 16;
@@ -21,10 +23,13 @@ const GAINS: f64 = 1e10;
 /// Share of the learning rate of a node at distance d from the winner, for a radius r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Neighbourhood {
-    /// 1 where d ≤ r: the step function of the paper's listing, a disc.
+    /// 1 for d² < r² and for the winner itself: the step function of the paper's Listing 3.3, an open disc. At r = 1 it
+    /// moves one node.
     #[default]
     Disc,
-    /// 1 in the square |Δx|, |Δy| ≤ r: the rectangular window of the paper's text (its width 5 is r = 2).
+    /// 1 for d ≤ r: a disc with its edge. At r = 1 it moves five nodes of a square grid.
+    ClosedDisc,
+    /// 1 in the square |Δx|, |Δy|, |Δz| ≤ r: the rectangular window of the paper's text (its width 5 is r = 2).
     Window,
     /// exp(−d²/2r²), cut off at 4 r.
     Gaussian,
@@ -116,6 +121,7 @@ pub struct Online<'a> {
     samples: Samples<'a>,
     options: OnlineOptions,
     grid: Grid,
+    metric: Metric,
     nodes: usize,
     /// Nodes with room to whole lanes; those beyond the last are infinitely far.
     padded: usize,
@@ -123,8 +129,12 @@ pub struct Online<'a> {
     planes: Vec<f32>,
     ranges: Vec<(f32, f32)>,
     arch: Arch,
-    /// N by difference of place, for this pass: (rows down, columns right) from the winner.
+    /// N by difference of place, for this pass: (layers up, rows down, columns right) from the winner; empty for nodes
+    /// at positions of their own.
     scales: Vec<Reach>,
+    /// Learning rate and radius of this pass.
+    rate: f64,
+    radius: f64,
     pass: usize,
     next: usize,
     ran: Ran,
@@ -134,6 +144,7 @@ pub struct Online<'a> {
 /// A run of nodes in one row, as seen from the winner.
 #[derive(Debug, Clone, PartialEq)]
 struct Reach {
+    up: isize,
     down: isize,
     /// Of an even winner's row; of an odd one's.
     first: [isize; 2],
@@ -172,7 +183,7 @@ impl<'a> Online<'a> {
                 )));
             }
         }
-        let grid = *map.grid();
+        let grid = map.grid().clone();
         let (nodes, dims) = (grid.nodes(), map.dims());
         let padded = nodes.next_multiple_of(LANES);
         let mut planes = memory::filled("weights", f32::INFINITY, padded * dims)?;
@@ -183,27 +194,32 @@ impl<'a> Online<'a> {
         }
         let numbers = nodes * dims;
         let amount = (numbers as f64) * samples.count() as f64 * options.passes as f64;
-        let placement = Placement::decide(
-            device,
-            Work::Amount {
-                amount: if numbers < GAINS_FROM_NUMBERS {
-                    0.0
-                } else {
-                    amount
-                },
-                gains_from: GAINS,
+        let work = Work::Amount {
+            amount: if numbers < GAINS_FROM_NUMBERS {
+                0.0
+            } else {
+                amount
             },
-        );
+            gains_from: GAINS,
+        };
+        let placement = if map.metric() == Metric::Euclidean && grid.is_plane() {
+            Placement::decide(device, work)
+        } else {
+            Placement::cpu_instead(device, PLANE_ALONE)
+        };
         let mut online = Self {
             samples,
             options: options.clone(),
             grid,
+            metric: map.metric(),
             nodes,
             padded,
             planes,
             ranges: start::ranges(samples),
             arch: Arch::new(),
             scales: Vec::new(),
+            rate: 0.0,
+            radius: 0.0,
             pass: 0,
             next: 0,
             ran: placement.ran(""),
@@ -213,7 +229,7 @@ impl<'a> Online<'a> {
         if let Some(context) = placement.contexts().first() {
             online.cuda = placement.or_cpu(OnlineOnCuda::new(
                 context,
-                grid,
+                map.grid(),
                 samples,
                 &online.planes,
                 &online.ranges,
@@ -255,9 +271,11 @@ impl<'a> Online<'a> {
             self.pass += 1;
             if self.pass < self.options.passes {
                 self.reach();
-                let table = self.table()?;
-                if let Some(cuda) = &mut self.cuda {
-                    cuda.follow(table)?;
+                if self.cuda.is_some() {
+                    let table = self.table()?;
+                    self.cuda
+                        .as_mut()
+                        .map_or(Ok(()), |cuda| cuda.follow(table))?;
                 }
             }
         }
@@ -332,6 +350,14 @@ impl<'a> Online<'a> {
     }
 
     fn winner(&self, x: &[f32]) -> usize {
+        if self.metric != Metric::Euclidean {
+            let planes = PlanesView {
+                values: &self.planes,
+                nodes: self.nodes,
+                padded: self.padded,
+            };
+            return metric::nearest(self.arch, self.metric, x, planes).0;
+        }
         self.arch.dispatch(Nearest {
             planes: &self.planes,
             padded: self.padded,
@@ -340,17 +366,23 @@ impl<'a> Online<'a> {
     }
 
     fn learn(&mut self, x: &[f32], winner: usize) {
-        let (row, column) = self.grid.row_column(winner);
+        if self.grid.has_positions() {
+            return self.learn_at_positions(x, winner);
+        }
+        let (layer, row, column) = self.grid.coordinates(winner);
         let hat = self.options.neighbourhood == Neighbourhood::MexicanHat;
+        let layers = self.grid.layers() as isize;
         let (rows, columns) = (self.grid.rows() as isize, self.grid.columns() as isize);
+        let torus = self.grid.is_torus();
+        let along = |to: isize, length: isize| {
+            ((0..length).contains(&to) || torus).then(|| to.rem_euclid(length))
+        };
         for reach in &self.scales {
-            let mut to = row as isize + reach.down;
-            if !(0..rows).contains(&to) {
-                if !self.grid.is_torus() {
-                    continue;
-                }
-                to = to.rem_euclid(rows);
-            }
+            let to = along(row as isize + reach.down, rows);
+            let (Some(to), Some(above)) = (to, along(layer as isize + reach.up, layers)) else {
+                continue;
+            };
+            let to = above * rows + to;
             let parity = row % 2;
             let (first, scales) = (reach.first[parity], &reach.scales[parity]);
             let from = column as isize + first;
@@ -382,13 +414,37 @@ impl<'a> Online<'a> {
         debug_assert!(winner < self.nodes);
     }
 
+    fn learn_at_positions(&mut self, x: &[f32], winner: usize) {
+        let (shape, radius) = (self.options.neighbourhood, self.radius);
+        for node in 0..self.nodes {
+            let near = neighbourhood(shape, self.grid.apart(winner, node), radius);
+            let scale = (self.rate * near) as f32;
+            if scale == 0.0 {
+                continue;
+            }
+            for (d, &x) in x.iter().enumerate() {
+                let w = &mut self.planes[d * self.padded + node];
+                *w += scale * (x - *w);
+                if shape == Neighbourhood::MexicanHat {
+                    let (low, high) = self.ranges[d];
+                    *w = w.clamp(low, high);
+                }
+            }
+        }
+    }
+
     /// α N for this pass, by difference of place.
     fn reach(&mut self) {
         let rate = self.options.rate.at(self.pass, self.options.passes);
         let radius = self.options.radius.at(self.pass, self.options.passes);
+        (self.rate, self.radius) = (rate, radius);
+        self.scales.clear();
+        if self.grid.has_positions() {
+            return;
+        }
         let shape = self.options.neighbourhood;
         let furthest = match shape {
-            Neighbourhood::Disc | Neighbourhood::Window => radius,
+            Neighbourhood::Disc | Neighbourhood::ClosedDisc | Neighbourhood::Window => radius,
             Neighbourhood::Triangle => radius + 1.0,
             Neighbourhood::Gaussian | Neighbourhood::MexicanHat => 4.0 * radius,
         };
@@ -406,9 +462,11 @@ impl<'a> Online<'a> {
         let height = self.grid.row_height();
         let (up, down) = span(rows, furthest / height);
         let (left, right) = span(columns, furthest);
-        self.scales.clear();
-        for down in up..=down {
+        let (lowest, highest) = span(self.grid.layers() as isize, furthest);
+        let lines = (lowest..=highest).flat_map(|up_to| (up..=down).map(move |d| (up_to, d)));
+        for (up, down) in lines {
             let mut reach = Reach {
+                up,
                 down,
                 first: [0; 2],
                 scales: [Vec::new(), Vec::new()],
@@ -426,8 +484,9 @@ impl<'a> Online<'a> {
                     if torus {
                         x = x.min((columns as f64 - x).abs());
                     }
-                    (rate * neighbourhood(shape, x, down.unsigned_abs() as f64 * height, radius))
-                        as f32
+                    let y = down.unsigned_abs() as f64 * height;
+                    let apart = [x, y, up.unsigned_abs() as f64];
+                    (rate * neighbourhood(shape, apart, radius)) as f32
                 };
                 let inside = (left..=right).filter(|&right| scale(right) != 0.0);
                 let (first, last) = inside.fold((isize::MAX, isize::MIN), |(low, high), at| {
@@ -443,9 +502,9 @@ impl<'a> Online<'a> {
     }
 }
 
-/// N of a node (|Δx|, |Δy|) from the winner.
-fn neighbourhood(shape: Neighbourhood, x: f64, y: f64, radius: f64) -> f64 {
-    let squared = x * x + y * y;
+/// N of a node (|Δx|, |Δy|, |Δz|) from the winner.
+fn neighbourhood(shape: Neighbourhood, apart: [f64; 3], radius: f64) -> f64 {
+    let squared: f64 = apart.iter().map(|d| d * d).sum();
     let inside = |yes: bool| if yes { 1.0 } else { 0.0 };
     let gaussian = |of: f64| {
         if radius == 0.0 {
@@ -457,8 +516,9 @@ fn neighbourhood(shape: Neighbourhood, x: f64, y: f64, radius: f64) -> f64 {
         }
     };
     match shape {
-        Neighbourhood::Disc => inside(squared <= radius * radius + 1e-9),
-        Neighbourhood::Window => inside(x.max(y) <= radius + 1e-9),
+        Neighbourhood::Disc => inside(squared == 0.0 || squared < radius * radius - 1e-9),
+        Neighbourhood::ClosedDisc => inside(squared <= radius * radius + 1e-9),
+        Neighbourhood::Window => inside(apart.iter().copied().fold(0.0, f64::max) <= radius + 1e-9),
         Neighbourhood::Triangle => (1.0 - squared.sqrt() / (radius + 1.0)).max(0.0),
         Neighbourhood::Gaussian => gaussian(1.0),
         Neighbourhood::MexicanHat => gaussian(1.0 - squared / (radius * radius).max(1e-300)),
@@ -513,60 +573,110 @@ mod tests {
     use crate::oracle;
     use betz_base::random::Random;
 
-    #[test]
-    fn every_neighbourhood_is_the_oracles() {
-        let mut random = Random::new(3);
-        let values: Vec<f32> = (0..90).map(|_| random.uniform() as f32).collect();
-        let samples = Samples::new(&values, 3).unwrap();
+    /// Planes, bodies and lists of nodes.
+    fn grids() -> Vec<Grid> {
+        let mut grids = Vec::new();
         for (lattice, torus) in [
             (Lattice::Rectangular, false),
             (Lattice::Rectangular, true),
             (Lattice::Hexagonal, false),
             (Lattice::Hexagonal, true),
         ] {
+            grids.push(Grid::new(6, 7, lattice, torus).unwrap());
+            let layer = Grid::new(4, 3, lattice, torus).unwrap();
+            grids.push(layer.with_layers(5).unwrap());
+        }
+        let mut random = Random::new(8);
+        let places: Vec<f64> = (0..33 * 2).map(|_| 6.0 * random.uniform()).collect();
+        grids.push(Grid::at_positions(&places, 2).unwrap());
+        grids
+    }
+
+    /// One pass over 30 samples, and the same by the oracle.
+    fn compare(grid: &Grid, metric: Metric, shape: Neighbourhood, radius: f64) {
+        let mut random = Random::new(3);
+        let values: Vec<f32> = (0..90).map(|_| random.uniform() as f32).collect();
+        let samples = Samples::new(&values, 3).unwrap();
+        let map = Map::at_random(grid.clone(), samples, 4).unwrap();
+        let mut map = map.with_metric(metric);
+        let mut expected: Vec<f64> = map.weights().iter().map(|w| f64::from(*w)).collect();
+        let options = OnlineOptions {
+            passes: 1,
+            rate: Fade::constant(0.2),
+            radius: Fade::constant(radius),
+            neighbourhood: shape,
+        };
+        let mut online = Online::new(&map, samples, &options, &Device::cpu()).unwrap();
+        let ranges = start::ranges(samples);
+        for x in samples.rows() {
+            assert_eq!(online.present(1).unwrap(), 1);
+            oracle::online_step(grid, metric, &mut expected, x, |a, b| {
+                0.2 * neighbourhood(shape, grid.apart(a, b), radius)
+            });
+            if shape == Neighbourhood::MexicanHat {
+                for (i, w) in expected.iter_mut().enumerate() {
+                    let (low, high) = ranges[i % 3];
+                    *w = w.clamp(f64::from(low), f64::from(high));
+                }
+            }
+        }
+        assert_eq!(online.present(1).unwrap(), 0);
+        online.write(&mut map).unwrap();
+        for (i, (got, expected)) in map.weights().iter().zip(&expected).enumerate() {
+            assert!(
+                (f64::from(*got) - expected).abs() < 1e-4,
+                "{grid:?} {metric:?} {shape:?} {radius}: weight {i}: {got} for {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_neighbourhood_is_the_oracles() {
+        for grid in grids() {
             for shape in [
                 Neighbourhood::Disc,
+                Neighbourhood::ClosedDisc,
                 Neighbourhood::Window,
                 Neighbourhood::Gaussian,
                 Neighbourhood::Triangle,
                 Neighbourhood::MexicanHat,
             ] {
                 for radius in [0.0, 1.0, 2.4, 9.0] {
-                    let grid = Grid::new(6, 7, lattice, torus).unwrap();
-                    let mut map = Map::at_random(grid, samples, 4).unwrap();
-                    let mut expected: Vec<f64> =
-                        map.weights().iter().map(|w| f64::from(*w)).collect();
-                    let options = OnlineOptions {
-                        passes: 1,
-                        rate: Fade::constant(0.2),
-                        radius: Fade::constant(radius),
-                        neighbourhood: shape,
-                    };
-                    let mut online = Online::new(&map, samples, &options, &Device::cpu()).unwrap();
-                    let ranges = start::ranges(samples);
-                    for x in samples.rows() {
-                        assert_eq!(online.present(1).unwrap(), 1);
-                        oracle::online_step(&grid, &mut expected, x, |a, b| {
-                            let (dx, dy) = grid.apart(a, b);
-                            0.2 * neighbourhood(shape, dx, dy, radius)
-                        });
-                        if shape == Neighbourhood::MexicanHat {
-                            for (i, w) in expected.iter_mut().enumerate() {
-                                let (low, high) = ranges[i % 3];
-                                *w = w.clamp(f64::from(low), f64::from(high));
-                            }
-                        }
-                    }
-                    assert_eq!(online.present(1).unwrap(), 0);
-                    online.write(&mut map).unwrap();
-                    for (i, (got, expected)) in map.weights().iter().zip(&expected).enumerate() {
-                        assert!(
-                            (f64::from(*got) - expected).abs() < 1e-4,
-                            "{grid:?} {shape:?} {radius}: weight {i}: {got} for {expected}"
-                        );
-                    }
+                    compare(&grid, Metric::Euclidean, shape, radius);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_metric_is_the_oracles() {
+        for grid in grids() {
+            for (_, metric) in Metric::NAMES {
+                compare(&grid, metric, Neighbourhood::Gaussian, 1.4);
+            }
+        }
+    }
+
+    #[test]
+    fn the_open_disc_moves_the_nodes_of_the_listing() {
+        let moved = |shape, radius: f64, layers| {
+            let grid = Grid::new(9, 9, Lattice::Rectangular, false).unwrap();
+            let grid = grid.with_layers(layers).unwrap();
+            let middle = grid.nodes() / 2;
+            let near = (0..grid.nodes())
+                .filter(|&n| neighbourhood(shape, grid.apart(middle, n), radius) > 0.0);
+            near.count()
+        };
+        for (shape, radius, plane, body) in [
+            (Neighbourhood::Disc, 0.0, 1, 1),
+            (Neighbourhood::Disc, 1.0, 1, 1),
+            (Neighbourhood::Disc, 2.0, 9, 27),
+            (Neighbourhood::ClosedDisc, 1.0, 5, 7),
+            (Neighbourhood::ClosedDisc, 2.0, 13, 33),
+            (Neighbourhood::Window, 2.0, 25, 125),
+        ] {
+            let found = (moved(shape, radius, 1), moved(shape, radius, 9));
+            assert_eq!(found, (plane, body), "{shape:?} {radius}");
         }
     }
 
@@ -593,7 +703,7 @@ mod tests {
             ] {
                 for radius in [0.0, 1.0, 2.4, 9.0] {
                     let grid = Grid::new(6, 7, lattice, torus).unwrap();
-                    let mut map = Map::at_random(grid, samples, 4).unwrap();
+                    let mut map = Map::at_random(grid.clone(), samples, 4).unwrap();
                     let options = OnlineOptions {
                         passes: 1,
                         rate: Fade::constant(0.2),
@@ -604,14 +714,14 @@ mod tests {
                     let table = online.table().unwrap();
                     let mut expected = map.weights().to_vec();
                     for x in samples.rows() {
-                        let (row, column) = grid.row_column(online.winner(x));
+                        let (_, row, column) = grid.coordinates(online.winner(x));
                         let parity = if lattice == Lattice::Hexagonal {
                             row % 2
                         } else {
                             0
                         };
                         for (node, weights) in expected.chunks_exact_mut(2).enumerate() {
-                            let (r, c) = grid.row_column(node);
+                            let (_, r, c) = grid.coordinates(node);
                             let down = way(r as isize - row as isize, 6, torus) - table.up;
                             let right = way(c as isize - column as isize, 7, torus) - table.left;
                             let (down, right) = (down as usize, right as usize);

@@ -97,7 +97,7 @@ impl OnlineOnCuda {
     /// [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory), with the bytes it takes; those of the device.
     pub(super) fn new(
         context: &Arc<Context>,
-        grid: Grid,
+        grid: &Grid,
         samples: Samples<'_>,
         planes: &[f32],
         ranges: &[(f32, f32)],
@@ -126,7 +126,7 @@ impl OnlineOnCuda {
         let ranges: Vec<f32> = ranges.iter().flat_map(|&(low, high)| [low, high]).collect();
         Ok(Self {
             kernel,
-            grid,
+            grid: grid.clone(),
             dims,
             padded: planes.len() / dims,
             shape,

@@ -100,6 +100,14 @@ impl Centre {
         Self { mean, scale }
     }
 
+    /// No shift and no scale.
+    pub(crate) fn none(dims: usize) -> Self {
+        Self {
+            mean: vec![0.0; dims],
+            scale: 1.0,
+        }
+    }
+
     pub(crate) fn scale(&self) -> f64 {
         self.scale
     }

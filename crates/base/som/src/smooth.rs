@@ -1,8 +1,8 @@
-//! Sums by node, spread over the map by a Gaussian: two passes of one dimension.
+//! Sums by node, spread over the map by a Gaussian: a pass for each dimension.
 //!
-//! exp(−(Δx² + Δy²)/2σ²) is a product, so rows are smoothed first and columns of the result next. Rows of
-//! hexagons are half a node apart from their neighbours: each row is smoothed once for rows like it and once
-//! for the others.
+//! exp(−(Δx² + Δy² + Δz²)/2σ²) is a product, so rows are smoothed first, columns of the result next, and then its
+//! layers. Rows of hexagons are half a node apart from their neighbours: each row is smoothed once for rows like it and
+//! once for the others. Nodes at positions of their own have no such order: there all pairs are summed.
 
 use rayon::prelude::*;
 
@@ -17,6 +17,8 @@ pub(super) struct Smoother {
     like: Vec<f32>,
     unlike: Vec<f32>,
     smoothed: Vec<f32>,
+    /// Layers before they are spread over each other.
+    layered: Vec<f32>,
 }
 
 impl Smoother {
@@ -28,6 +30,11 @@ impl Smoother {
         values: &[f32],
         width: usize,
     ) -> &[f32] {
+        if grid.has_positions() {
+            self.smoothed.resize(values.len(), 0.0);
+            spread_positions(grid, radius, values, width, &mut self.smoothed);
+            return &self.smoothed;
+        }
         let (rows, columns) = (grid.rows(), grid.columns());
         let line = columns * width;
         let hexagonal = grid.lattice() == Lattice::Hexagonal;
@@ -36,6 +43,7 @@ impl Smoother {
             right,
             left,
             across,
+            above,
         } = kernels(grid, radius);
         spread_rows(values, &mut self.like, line, columns, width, &along);
         if hexagonal {
@@ -45,7 +53,7 @@ impl Smoother {
                 .enumerate()
                 .for_each(|(row, (to, from))| {
                     // A target in an even row lies half a node left of an odd one's.
-                    let kernel = if row % 2 == 0 { &right } else { &left };
+                    let kernel = if row % rows % 2 == 0 { &right } else { &left };
                     spread_row(from, to, columns, width, kernel);
                 });
         }
@@ -54,8 +62,9 @@ impl Smoother {
         self.smoothed
             .par_chunks_mut(line)
             .enumerate()
-            .for_each(|(to, sum)| {
+            .for_each(|(row, sum)| {
                 sum.fill(0.0);
+                let (first, to) = (row / rows * rows, row % rows);
                 for from in 0..rows {
                     let weight = across[to * rows + from];
                     if weight == 0.0 {
@@ -63,13 +72,50 @@ impl Smoother {
                     }
                     let same = !hexagonal || to % 2 == from % 2;
                     let source = if same { like } else { unlike };
-                    for (sum, value) in sum.iter_mut().zip(&source[from * line..][..line]) {
+                    for (sum, value) in sum.iter_mut().zip(&source[(first + from) * line..][..line])
+                    {
                         *sum += weight * value;
                     }
                 }
             });
+        let layers = grid.layers();
+        if layers > 1 {
+            std::mem::swap(&mut self.layered, &mut self.smoothed);
+            self.smoothed.resize(values.len(), 0.0);
+            let (layer, layered) = (rows * line, &self.layered);
+            (self.smoothed.par_chunks_mut(line))
+                .enumerate()
+                .for_each(|(row, sum)| {
+                    sum.fill(0.0);
+                    let (to, at) = (row / rows, row % rows * line);
+                    for (from, &weight) in above[to * layers..][..layers].iter().enumerate() {
+                        if weight != 0.0 {
+                            let source = &layered[from * layer + at..][..line];
+                            for (sum, value) in sum.iter_mut().zip(source) {
+                                *sum += weight * value;
+                            }
+                        }
+                    }
+                });
+        }
         &self.smoothed
     }
+}
+
+/// The same for nodes at positions of their own, from all nodes to all nodes.
+fn spread_positions(grid: &Grid, radius: f64, values: &[f32], width: usize, to: &mut [f32]) {
+    (to.par_chunks_mut(width)).enumerate().for_each(|(k, sum)| {
+        sum.fill(0.0);
+        for (c, values) in values.chunks_exact(width).enumerate() {
+            let squared = grid.squared_distance(k, c) / (radius * radius);
+            if squared < REACH * REACH {
+                let weight = (-0.5 * squared).exp() as f32;
+                for (sum, value) in sum.iter_mut().zip(values) {
+                    *sum += weight * value;
+                }
+            }
+        }
+    });
 }
 
 /// The Gaussians of a map, (target, source) each.
@@ -83,6 +129,8 @@ pub(super) struct Kernels {
     pub(super) left: Vec<f32>,
     /// Weights between rows.
     pub(super) across: Vec<f32>,
+    /// Weights between layers.
+    pub(super) above: Vec<f32>,
 }
 
 /// Kernels of standard deviation `radius`.
@@ -98,6 +146,7 @@ pub(super) fn kernels(grid: &Grid, radius: f64) -> Kernels {
         right: shifted(0.5),
         left: shifted(-0.5),
         across: kernel(rows, radius, 0.0, grid.row_height(), wraps(rows)),
+        above: kernel(grid.layers(), radius, 0.0, 1.0, wraps(grid.layers())),
     }
 }
 
@@ -152,40 +201,57 @@ mod tests {
     use super::*;
     use betz_base::random::Random;
 
+    fn compare(grid: &Grid, smoother: &mut Smoother, random: &mut Random) {
+        let values: Vec<f32> = (0..grid.nodes() * 3)
+            .map(|_| random.uniform() as f32)
+            .collect();
+        for radius in [0.3, 0.8, 2.5, 40.0] {
+            let smoothed = smoother.smooth(grid, radius, &values, 3);
+            for a in 0..grid.nodes() {
+                for d in 0..3 {
+                    let expected: f64 = (0..grid.nodes())
+                        .map(|b| {
+                            let squared = grid.squared_distance(a, b);
+                            (-0.5 * squared / (radius * radius)).exp()
+                                * f64::from(values[b * 3 + d])
+                        })
+                        .sum();
+                    let got = f64::from(smoothed[a * 3 + d]);
+                    assert!(
+                        (got - expected).abs() < 1e-5 * (1.0 + expected),
+                        "{grid:?}, radius {radius}, node {a}: {got} for {expected}"
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn equals_the_sum_over_all_pairs_of_nodes() {
         let mut random = Random::new(2);
         for lattice in [Lattice::Rectangular, Lattice::Hexagonal] {
             for torus in [false, true] {
-                for (rows, columns) in [(1, 1), (4, 1), (6, 5), (8, 9)] {
+                for (layers, rows, columns) in [
+                    (1, 1, 1),
+                    (1, 4, 1),
+                    (1, 6, 5),
+                    (1, 8, 9),
+                    (4, 3, 2),
+                    (3, 4, 5),
+                ] {
                     let Ok(grid) = Grid::new(rows, columns, lattice, torus) else {
                         continue;
                     };
-                    let values: Vec<f32> = (0..grid.nodes() * 3)
-                        .map(|_| random.uniform() as f32)
-                        .collect();
-                    for radius in [0.3, 0.8, 2.5, 40.0] {
-                        let mut smoother = Smoother::default();
-                        let smoothed = smoother.smooth(&grid, radius, &values, 3);
-                        for a in 0..grid.nodes() {
-                            for d in 0..3 {
-                                let expected: f64 = (0..grid.nodes())
-                                    .map(|b| {
-                                        let squared = grid.squared_distance(a, b);
-                                        (-0.5 * squared / (radius * radius)).exp()
-                                            * f64::from(values[b * 3 + d])
-                                    })
-                                    .sum();
-                                let got = f64::from(smoothed[a * 3 + d]);
-                                assert!(
-                                    (got - expected).abs() < 1e-5 * (1.0 + expected),
-                                    "{grid:?}, radius {radius}, node {a}: {got} for {expected}"
-                                );
-                            }
-                        }
-                    }
+                    let grid = grid.with_layers(layers).unwrap();
+                    // Twice: what it keeps from one map to the next changes nothing.
+                    let mut smoother = Smoother::default();
+                    compare(&grid, &mut smoother, &mut random);
+                    compare(&grid, &mut smoother, &mut random);
                 }
             }
         }
+        let places: Vec<f64> = (0..60).map(|_| 5.0 * random.uniform()).collect();
+        let listed = Grid::at_positions(&places, 3).unwrap();
+        compare(&listed, &mut Smoother::default(), &mut random);
     }
 }

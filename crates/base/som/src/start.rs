@@ -21,23 +21,21 @@ pub(super) fn plane(grid: &Grid, samples: Samples<'_>) -> Result<Vec<f32>> {
     for row in samples.rows().step_by(every) {
         seen.extend(centre.inward(row));
     }
-    let axes = components(&seen, dims);
-    let mut inward = memory::filled("weights", 0.0_f32, grid.nodes() * dims)?;
-    let part = |at: usize, of: usize| {
-        if of > 1 {
-            2.0 * at as f64 / (of - 1) as f64 - 1.0
-        } else {
-            0.0
-        }
+    // The longest side of the map takes the longest axis of the data.
+    let sides = grid.axes();
+    let body = sides[2].1 > 0.0;
+    let axes = if body {
+        components::<3>(&seen, dims).to_vec()
+    } else {
+        components::<2>(&seen, dims).to_vec()
     };
-    // The longer side of the map takes the longer axis of the data.
-    let swap = grid.rows() > grid.columns();
+    let mut inward = memory::filled("weights", 0.0_f32, grid.nodes() * dims)?;
     for (node, weights) in inward.chunks_exact_mut(dims).enumerate() {
-        let (row, column) = grid.row_column(node);
-        let (down, right) = (part(row, grid.rows()), part(column, grid.columns()));
-        let (first, second) = if swap { (down, right) } else { (right, down) };
-        for ((w, a), b) in weights.iter_mut().zip(&axes[0]).zip(&axes[1]) {
-            *w = (SPAN * (first * a + second * b)) as f32;
+        let share = grid.share(node);
+        for (d, w) in weights.iter_mut().enumerate() {
+            let along = axes.iter().zip(&sides);
+            let sum: f64 = along.map(|(axis, side)| share[side.0] * axis[d]).sum();
+            *w = (SPAN * sum) as f32;
         }
     }
     let mut weights = memory::filled("weights", 0.0_f32, inward.len())?;
@@ -45,16 +43,16 @@ pub(super) fn plane(grid: &Grid, samples: Samples<'_>) -> Result<Vec<f32>> {
     Ok(weights)
 }
 
-/// The first two principal components of centred rows, each as long as its standard deviation: orthogonal
+/// The first `N` principal components of centred rows, each as long as its standard deviation: orthogonal
 /// iteration from a fixed start.
-fn components(rows: &[f32], dims: usize) -> [Vec<f64>; 2] {
+fn components<const N: usize>(rows: &[f32], dims: usize) -> [Vec<f64>; N] {
     let mut random = Random::new(1);
-    let mut axes = [(); 2].map(|()| (0..dims).map(|_| random.normal()).collect::<Vec<f64>>());
+    let mut axes = [(); N].map(|()| (0..dims).map(|_| random.normal()).collect::<Vec<f64>>());
     let count = (rows.len() / dims) as f64;
-    let mut lengths = [0.0; 2];
+    let mut lengths = [0.0; N];
     for _ in 0..STEPS {
         orthonormal(&mut axes);
-        let mut next = [vec![0.0; dims], vec![0.0; dims]];
+        let mut next = [(); N].map(|()| vec![0.0; dims]);
         for row in rows.chunks_exact(dims) {
             for (axis, next) in axes.iter().zip(&mut next) {
                 let along: f64 = row.iter().zip(axis).map(|(x, a)| f64::from(*x) * a).sum();
@@ -77,19 +75,23 @@ fn components(rows: &[f32], dims: usize) -> [Vec<f64>; 2] {
 }
 
 /// Gram and Schmidt; what has no length becomes zero.
-fn orthonormal(axes: &mut [Vec<f64>; 2]) {
-    let [first, second] = axes;
-    unit(first);
-    let along: f64 = first.iter().zip(&*second).map(|(a, b)| a * b).sum();
-    let before = second.iter().map(|s| s * s).sum::<f64>();
-    for (s, f) in second.iter_mut().zip(&*first) {
-        *s -= along * f;
+fn orthonormal(axes: &mut [Vec<f64>]) {
+    for k in 0..axes.len() {
+        let (before, rest) = axes.split_at_mut(k);
+        let axis = &mut rest[0];
+        let length = axis.iter().map(|s| s * s).sum::<f64>();
+        for other in before {
+            let along: f64 = other.iter().zip(&*axis).map(|(a, b)| a * b).sum();
+            for (s, f) in axis.iter_mut().zip(&*other) {
+                *s -= along * f;
+            }
+        }
+        // The rest of an axis that lay along those before it is rounding.
+        if axis.iter().map(|s| s * s).sum::<f64>() < 1e-20 * length {
+            axis.fill(0.0);
+        }
+        unit(axis);
     }
-    // The rest of a second axis that lay along the first is rounding.
-    if second.iter().map(|s| s * s).sum::<f64>() < 1e-20 * before {
-        second.fill(0.0);
-    }
-    unit(second);
 }
 
 fn unit(axis: &mut [f64]) {

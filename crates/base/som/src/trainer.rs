@@ -5,6 +5,10 @@ use betz_base::Result;
 /// Mass below which a node keeps its weights.
 pub(super) const NO_MASS: f32 = 1e-12;
 
+/// Reason why another map is trained on the CPU.
+pub(super) const PLANE_ALONE: &str =
+    "only Euclidean maps of rows and columns are trained on a device";
+
 /// Sums of one pass over the samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct PassSums {

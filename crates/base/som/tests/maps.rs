@@ -5,7 +5,8 @@
 use betz_base::random::Random;
 use betz_device::Device;
 use betz_som::{
-    BatchOptions, Fade, Grid, Lattice, Map, Neighbourhood, Online, OnlineOptions, Samples, oracle,
+    BatchOptions, Fade, Grid, Lattice, Map, Metric, Neighbourhood, Online, OnlineOptions, Samples,
+    oracle,
 };
 
 /// Numbers that look random and are the same everywhere.
@@ -15,10 +16,34 @@ fn numbers(count: usize) -> Vec<f32> {
         .collect()
 }
 
+/// Six epochs of batch training, each beside the oracle's.
+fn batch_equals_the_oracle(grid: Grid, metric: Metric, values: &[f32]) {
+    let samples = Samples::new(values, 5).unwrap();
+    let map = Map::on_plane(grid.clone(), samples).unwrap();
+    let mut map = map.with_metric(metric);
+    let mut expected: Vec<f64> = map.weights().iter().map(|w| f64::from(*w)).collect();
+    let options = BatchOptions {
+        epochs: 6,
+        exact: true,
+        ..BatchOptions::default()
+    };
+    let epochs = map.train(samples, &options, &Device::cpu(), &()).unwrap();
+    for epoch in &epochs {
+        oracle::batch_epoch(&grid, metric, &mut expected, samples, epoch.radius);
+    }
+    for (got, expected) in map.weights().iter().zip(&expected) {
+        assert!(
+            (f64::from(*got) - expected).abs() < 1e-4,
+            "{grid:?}, {metric:?}: {got} for {expected}"
+        );
+    }
+    assert!(epochs[5].quantisation_error < epochs[0].quantisation_error);
+    assert_eq!(map.metric(), metric);
+}
+
 #[test]
 fn batch_training_is_the_oracles_epoch_for_epoch() {
     let values = numbers(400 * 5);
-    let samples = Samples::new(&values, 5).unwrap();
     for (lattice, torus) in [
         (Lattice::Rectangular, false),
         (Lattice::Rectangular, true),
@@ -26,24 +51,40 @@ fn batch_training_is_the_oracles_epoch_for_epoch() {
         (Lattice::Hexagonal, true),
     ] {
         let grid = Grid::new(6, 7, lattice, torus).unwrap();
-        let mut map = Map::on_plane(grid, samples).unwrap();
-        let mut expected: Vec<f64> = map.weights().iter().map(|w| f64::from(*w)).collect();
-        let options = BatchOptions {
-            epochs: 6,
-            exact: true,
-            ..BatchOptions::default()
-        };
-        let epochs = map.train(samples, &options, &Device::cpu(), &()).unwrap();
-        for epoch in &epochs {
-            oracle::batch_epoch(&grid, &mut expected, samples, epoch.radius);
+        batch_equals_the_oracle(grid, Metric::Euclidean, &values);
+        let body = Grid::new(4, 3, lattice, torus).unwrap().with_layers(5);
+        batch_equals_the_oracle(body.unwrap(), Metric::Euclidean, &values);
+    }
+    let places: Vec<f64> = numbers(60).iter().map(|v| f64::from(*v) * 6.0).collect();
+    let listed = Grid::at_positions(&places, 2).unwrap();
+    batch_equals_the_oracle(listed, Metric::Euclidean, &values);
+    for (_, metric) in Metric::NAMES {
+        let grid = Grid::new(4, 5, Lattice::Rectangular, false).unwrap();
+        batch_equals_the_oracle(grid, metric, &values);
+    }
+}
+
+#[test]
+fn samples_are_assigned_to_the_oracles_nodes() {
+    let values = numbers(300 * 4);
+    let samples = Samples::new(&values, 4).unwrap();
+    for (_, metric) in Metric::NAMES {
+        let grid = Grid::new(3, 3, Lattice::Hexagonal, false).unwrap();
+        let map = Map::at_random(grid.with_layers(3).unwrap(), samples, 2).unwrap();
+        let map = map.with_metric(metric);
+        let wide: Vec<f64> = map.weights().iter().map(|w| f64::from(*w)).collect();
+        let assigned = map.assign(samples).unwrap();
+        let quality = map.quality(samples).unwrap();
+        let mut sum = 0.0;
+        for (s, x) in samples.rows().enumerate() {
+            let winner = assigned.winners[s] as usize;
+            assert_eq!(winner, oracle::nearest_by(metric, x, &wide), "{metric:?}");
+            let expected = oracle::distance(metric, x, map.node(winner));
+            assert!((f64::from(assigned.distances[s]) - expected).abs() < 1e-6);
+            sum += expected;
         }
-        for (got, expected) in map.weights().iter().zip(&expected) {
-            assert!(
-                (f64::from(*got) - expected).abs() < 1e-4,
-                "{grid:?}: {got} for {expected}"
-            );
-        }
-        assert!(epochs[5].quantisation_error < epochs[0].quantisation_error);
+        assert!((quality.quantisation_error - sum / 300.0).abs() < 1e-9);
+        assert!(map.heights().iter().all(|h| *h > 0.0));
     }
 }
 
@@ -148,7 +189,7 @@ fn online_maps_have_the_same_bits_on_a_device() {
                 neighbourhood: shape,
             };
             let trained = |device: &Device, at_once: usize| {
-                let mut map = Map::at_random(grid, samples, 4).unwrap();
+                let mut map = Map::at_random(grid.clone(), samples, 4).unwrap();
                 let mut online = Online::new(&map, samples, &options, device).unwrap();
                 while online.present(at_once).unwrap() > 0 {}
                 online.write(&mut map).unwrap();
