@@ -107,6 +107,7 @@ fn moved(neighbourhood: Neighbourhood, radius: f64) -> Result<(usize, f64)> {
         &map,
         Samples::new(&sample, 1)?,
         &options(neighbourhood, radius),
+        &Device::cpu(),
     )?;
     online.present(1)?;
     let mut after = map.clone();
