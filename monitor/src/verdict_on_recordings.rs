@@ -218,7 +218,6 @@ fn place_cells_are_judged_by_their_own_spread() {
             swapped,
             places,
         } = compared;
-        // With fixed bounds, 393 of 480 s and 662 of 730 s were watched or bad.
         assert_eq!(as_it_is.bad, 0, "{file}: {}", as_it_is.judge.words());
         assert!(as_it_is.watch * 10 <= as_it_is.seconds, "{file}");
         assert!(failed.silent_after.is_some_and(|s| s <= 240), "{file}");
@@ -240,7 +239,6 @@ fn rest_is_seldom_taken_for_a_failure() {
             "at rest: bad in {}, watched in {} of {} s",
             rested.bad, rested.watch, rested.seconds
         );
-        // With fixed bounds, 917 of 991 s were watched or bad.
         assert!((rested.bad + rested.watch) * 10 <= rested.seconds);
     }
 }
