@@ -213,7 +213,10 @@ mod tests {
                         "{what}"
                     );
                     assert!(shape.shared_bytes + OWN_SHARED <= shared, "{what}");
-                    assert!(shape.threads % 32 == 0 && shape.threads >= 32, "{what}");
+                    assert!(
+                        shape.threads.is_multiple_of(32) && shape.threads >= 32,
+                        "{what}"
+                    );
                 }
             }
         }
