@@ -262,7 +262,7 @@ mod tests {
             "nsp:1",
             "nsp=probe",
             "nsp:0=probe:1",
-            "nsp:1=probe:33",
+            "nsp:1=probe:65",
             "nsp:1=nsp:2",
             ":1=b:1",
         ] {
