@@ -101,7 +101,7 @@ impl Grid {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for no node, more than
-    /// [`MAX_POSITIONS`], no whole node, or a number that is not finite.
+    /// [`MAX_POSITIONS`](crate::MAX_POSITIONS), no whole node, or a number that is not finite.
     pub fn at_positions(values: &[f64], dims: usize) -> Result<Self> {
         let positions = Positions::new(values, dims)?;
         Ok(Self {

@@ -158,8 +158,8 @@ fn online_maps_have_the_same_bits_on_a_device() {
         (12, 31, Lattice::Hexagonal, true, 1500, 7),
         (90, 70, Lattice::Rectangular, false, 2500, 3),
         (40, 33, Lattice::Rectangular, true, 600, 300),
-        (200, 200, Lattice::Hexagonal, true, 200, 200),
-        (300, 301, Lattice::Rectangular, false, 300, 33),
+        (200, 200, Lattice::Hexagonal, true, 20, 200),
+        (300, 301, Lattice::Rectangular, false, 60, 33),
     ];
     let shapes = [
         Neighbourhood::Disc,
