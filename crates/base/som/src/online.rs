@@ -9,36 +9,17 @@ use betz_device::{Device, Placement, Ran, Work};
 use pulp::{Arch, Simd, WithSimd};
 
 use super::metric::{self, PlanesView};
-use super::online_cuda::{OnlineOnCuda, ScaleTable};
+use super::neighbourhood::{Neighbourhood, Reach, neighbourhood, reaches, table};
+use super::online_cuda::OnlineOnCuda;
 use super::samples::Samples;
 use super::trainer::PLANE_ALONE;
-use super::{Grid, Lattice, Map, Metric, start};
+use super::{Grid, Map, Metric, start};
 
 /// Nodes whose distances are found together.
 const LANES: usize = 16;
-/// Least numbers of a map by which a device gains, and least products of a sample and a map (benches/record/network_gpu.md).
-const GAINS_FROM_NUMBERS: usize = 1 << 15;
-const GAINS: f64 = 1e10;
-
-/// Share of the learning rate of a node at distance d from the winner, for a radius r.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Neighbourhood {
-    /// 1 for d² < r² and for the winner itself: the step function of the paper's Listing 3.3, an open disc. At r = 1 it
-    /// moves one node.
-    #[default]
-    Disc,
-    /// 1 for d ≤ r: a disc with its edge. At r = 1 it moves five nodes of a square grid.
-    ClosedDisc,
-    /// 1 in the square |Δx|, |Δy|, |Δz| ≤ r: the rectangular window of the paper's text (its width 5 is r = 2).
-    Window,
-    /// exp(−d²/2r²), cut off at 4 r.
-    Gaussian,
-    /// 1 − d/(r + 1) where that is above 0: a triangle.
-    Triangle,
-    /// (1 − d²/r²) exp(−d²/2r²), cut off at 4 r: nodes further than r are repelled, but not out of the range
-    /// of the data.
-    MexicanHat,
-}
+/// Least numbers of a map by which a device gains, and least products of a sample and a map (benches/record/sorting.md).
+const GAINS_FROM_NUMBERS: usize = 1 << 13;
+const GAINS: f64 = 4e9;
 
 /// Course of a number from its first value to its last over the passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -141,16 +122,6 @@ pub struct Online<'a> {
     cuda: Option<OnlineOnCuda>,
 }
 
-/// A run of nodes in one row, as seen from the winner.
-#[derive(Debug, Clone, PartialEq)]
-struct Reach {
-    up: isize,
-    down: isize,
-    /// Of an even winner's row; of an odd one's.
-    first: [isize; 2],
-    scales: [Vec<f32>; 2],
-}
-
 impl<'a> Online<'a> {
     /// Prepares to train `map` on `device`: copies its weights. A CUDA device is used where it is named (of several the first), or
     /// where `auto` finds one and the map is large enough to gain; the weights have the same bits on any.
@@ -222,7 +193,7 @@ impl<'a> Online<'a> {
             radius: 0.0,
             pass: 0,
             next: 0,
-            ran: placement.ran(""),
+            ran: Ran::default(),
             cuda: None,
         };
         online.reach();
@@ -234,9 +205,10 @@ impl<'a> Online<'a> {
                 &online.planes,
                 &online.ranges,
                 options.neighbourhood == Neighbourhood::MexicanHat,
-                online.table()?,
+                table(map.grid(), &online.scales)?,
             ))?;
         }
+        online.ran = placement.ran("");
         Ok(online)
     }
 
@@ -272,7 +244,7 @@ impl<'a> Online<'a> {
             if self.pass < self.options.passes {
                 self.reach();
                 if self.cuda.is_some() {
-                    let table = self.table()?;
+                    let table = table(&self.grid, &self.scales)?;
                     self.cuda
                         .as_mut()
                         .map_or(Ok(()), |cuda| cuda.follow(table))?;
@@ -303,50 +275,12 @@ impl<'a> Online<'a> {
         Ok(())
     }
 
-    /// α N for this pass as a table, of which a device reads an entry a node.
-    fn table(&self) -> Result<ScaleTable> {
-        let parities = match self.grid.lattice() {
-            Lattice::Rectangular => 1,
-            Lattice::Hexagonal => 2,
-        };
-        let rows = || {
-            self.scales
-                .iter()
-                .flat_map(|reach| (0..parities).map(move |p| (reach, p)))
-        };
-        let ends = |(reach, parity): (&Reach, usize)| {
-            (
-                reach.first[parity],
-                reach.first[parity] + reach.scales[parity].len() as isize,
-            )
-        };
-        let met = || {
-            rows()
-                .filter(|(reach, parity)| !reach.scales[*parity].is_empty())
-                .map(ends)
-        };
-        let left = met().map(|(first, _)| first).min().unwrap_or(0);
-        let width = (met().map(|(_, end)| end).max().unwrap_or(0) - left) as usize;
-        let height = self.scales.len();
-        let mut scales =
-            memory::filled("a map's neighbourhood", f32::NAN, parities * height * width)?;
-        for (row, reach) in self.scales.iter().enumerate() {
-            for parity in 0..parities {
-                let at = (parity * height + row) * width;
-                let from = (reach.first[parity] - left).max(0) as usize;
-                let run = &reach.scales[parity];
-                if !run.is_empty() {
-                    scales[at + from..at + from + run.len()].copy_from_slice(run);
-                }
-            }
-        }
-        Ok(ScaleTable {
-            up: self.scales.first().map_or(0, |reach| reach.down),
-            height,
-            left,
-            width,
-            scales,
-        })
+    /// Learning rate, radius and neighbourhood of this pass.
+    fn reach(&mut self) {
+        self.rate = self.options.rate.at(self.pass, self.options.passes);
+        self.radius = self.options.radius.at(self.pass, self.options.passes);
+        let shape = self.options.neighbourhood;
+        self.scales = reaches(&self.grid, shape, self.rate, self.radius);
     }
 
     fn winner(&self, x: &[f32]) -> usize {
@@ -432,97 +366,6 @@ impl<'a> Online<'a> {
             }
         }
     }
-
-    /// α N for this pass, by difference of place.
-    fn reach(&mut self) {
-        let rate = self.options.rate.at(self.pass, self.options.passes);
-        let radius = self.options.radius.at(self.pass, self.options.passes);
-        (self.rate, self.radius) = (rate, radius);
-        self.scales.clear();
-        if self.grid.has_positions() {
-            return;
-        }
-        let shape = self.options.neighbourhood;
-        let furthest = match shape {
-            Neighbourhood::Disc | Neighbourhood::ClosedDisc | Neighbourhood::Window => radius,
-            Neighbourhood::Triangle => radius + 1.0,
-            Neighbourhood::Gaussian | Neighbourhood::MexicanHat => 4.0 * radius,
-        };
-        let (rows, columns) = (self.grid.rows() as isize, self.grid.columns() as isize);
-        let torus = self.grid.is_torus();
-        // On a torus each node is met once, by the shorter way.
-        let span = |length: isize, far: f64| {
-            let far = (far.ceil() as isize + 1).min(length);
-            if torus {
-                ((-far).max(-(length - 1) / 2), far.min(length / 2))
-            } else {
-                ((-far).max(1 - length), far.min(length - 1))
-            }
-        };
-        let height = self.grid.row_height();
-        let (up, down) = span(rows, furthest / height);
-        let (left, right) = span(columns, furthest);
-        let (lowest, highest) = span(self.grid.layers() as isize, furthest);
-        let lines = (lowest..=highest).flat_map(|up_to| (up..=down).map(move |d| (up_to, d)));
-        for (up, down) in lines {
-            let mut reach = Reach {
-                up,
-                down,
-                first: [0; 2],
-                scales: [Vec::new(), Vec::new()],
-            };
-            for parity in 0..2 {
-                let shift = match self.grid.lattice() {
-                    Lattice::Rectangular => 0.0,
-                    // From an even row, rows of the other kind lie half a node to the right.
-                    Lattice::Hexagonal if down % 2 == 0 => 0.0,
-                    Lattice::Hexagonal if parity == 0 => 0.5,
-                    Lattice::Hexagonal => -0.5,
-                };
-                let scale = |right: isize| {
-                    let mut x = (right as f64 + shift).abs();
-                    if torus {
-                        x = x.min((columns as f64 - x).abs());
-                    }
-                    let y = down.unsigned_abs() as f64 * height;
-                    let apart = [x, y, up.unsigned_abs() as f64];
-                    (rate * neighbourhood(shape, apart, radius)) as f32
-                };
-                let inside = (left..=right).filter(|&right| scale(right) != 0.0);
-                let (first, last) = inside.fold((isize::MAX, isize::MIN), |(low, high), at| {
-                    (low.min(at), high.max(at))
-                });
-                if first <= last {
-                    reach.first[parity] = first;
-                    reach.scales[parity] = (first..=last).map(scale).collect();
-                }
-            }
-            self.scales.push(reach);
-        }
-    }
-}
-
-/// N of a node (|Δx|, |Δy|, |Δz|) from the winner.
-fn neighbourhood(shape: Neighbourhood, apart: [f64; 3], radius: f64) -> f64 {
-    let squared: f64 = apart.iter().map(|d| d * d).sum();
-    let inside = |yes: bool| if yes { 1.0 } else { 0.0 };
-    let gaussian = |of: f64| {
-        if radius == 0.0 {
-            inside(squared == 0.0)
-        } else if squared > 16.0 * radius * radius {
-            0.0
-        } else {
-            of * (-0.5 * squared / (radius * radius)).exp()
-        }
-    };
-    match shape {
-        Neighbourhood::Disc => inside(squared == 0.0 || squared < radius * radius - 1e-9),
-        Neighbourhood::ClosedDisc => inside(squared <= radius * radius + 1e-9),
-        Neighbourhood::Window => inside(apart.iter().copied().fold(0.0, f64::max) <= radius + 1e-9),
-        Neighbourhood::Triangle => (1.0 - squared.sqrt() / (radius + 1.0)).max(0.0),
-        Neighbourhood::Gaussian => gaussian(1.0),
-        Neighbourhood::MexicanHat => gaussian(1.0 - squared / (radius * radius).max(1e-300)),
-    }
 }
 
 /// The nearest node of planes of weights, sixteen at a time.
@@ -570,7 +413,7 @@ impl WithSimd for Nearest<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle;
+    use crate::{Lattice, oracle};
     use betz_base::random::Random;
 
     /// Planes, bodies and lists of nodes.
@@ -592,6 +435,15 @@ mod tests {
         grids
     }
 
+    fn one_pass(neighbourhood: Neighbourhood, radius: f64) -> OnlineOptions {
+        OnlineOptions {
+            passes: 1,
+            rate: Fade::constant(0.2),
+            radius: Fade::constant(radius),
+            neighbourhood,
+        }
+    }
+
     /// One pass over 30 samples, and the same by the oracle.
     fn compare(grid: &Grid, metric: Metric, shape: Neighbourhood, radius: f64) {
         let mut random = Random::new(3);
@@ -600,12 +452,7 @@ mod tests {
         let map = Map::at_random(grid.clone(), samples, 4).unwrap();
         let mut map = map.with_metric(metric);
         let mut expected: Vec<f64> = map.weights().iter().map(|w| f64::from(*w)).collect();
-        let options = OnlineOptions {
-            passes: 1,
-            rate: Fade::constant(0.2),
-            radius: Fade::constant(radius),
-            neighbourhood: shape,
-        };
+        let options = one_pass(shape, radius);
         let mut online = Online::new(&map, samples, &options, &Device::cpu()).unwrap();
         let ranges = start::ranges(samples);
         for x in samples.rows() {
@@ -658,29 +505,6 @@ mod tests {
     }
 
     #[test]
-    fn the_open_disc_moves_the_nodes_of_the_listing() {
-        let moved = |shape, radius: f64, layers| {
-            let grid = Grid::new(9, 9, Lattice::Rectangular, false).unwrap();
-            let grid = grid.with_layers(layers).unwrap();
-            let middle = grid.nodes() / 2;
-            let near = (0..grid.nodes())
-                .filter(|&n| neighbourhood(shape, grid.apart(middle, n), radius) > 0.0);
-            near.count()
-        };
-        for (shape, radius, plane, body) in [
-            (Neighbourhood::Disc, 0.0, 1, 1),
-            (Neighbourhood::Disc, 1.0, 1, 1),
-            (Neighbourhood::Disc, 2.0, 9, 27),
-            (Neighbourhood::ClosedDisc, 1.0, 5, 7),
-            (Neighbourhood::ClosedDisc, 2.0, 13, 33),
-            (Neighbourhood::Window, 2.0, 25, 125),
-        ] {
-            let found = (moved(shape, radius, 1), moved(shape, radius, 9));
-            assert_eq!(found, (plane, body), "{shape:?} {radius}");
-        }
-    }
-
-    #[test]
     fn the_table_of_a_device_moves_nodes_as_the_runs_do() {
         let values: Vec<f32> = (0..120).map(|i| (i * 31 % 97) as f32 / 97.0).collect();
         let samples = Samples::new(&values, 2).unwrap();
@@ -704,14 +528,9 @@ mod tests {
                 for radius in [0.0, 1.0, 2.4, 9.0] {
                     let grid = Grid::new(6, 7, lattice, torus).unwrap();
                     let mut map = Map::at_random(grid.clone(), samples, 4).unwrap();
-                    let options = OnlineOptions {
-                        passes: 1,
-                        rate: Fade::constant(0.2),
-                        radius: Fade::constant(radius),
-                        neighbourhood: shape,
-                    };
+                    let options = one_pass(shape, radius);
                     let mut online = Online::new(&map, samples, &options, &Device::cpu()).unwrap();
-                    let table = online.table().unwrap();
+                    let table = table(&grid, &online.scales).unwrap();
                     let mut expected = map.weights().to_vec();
                     for x in samples.rows() {
                         let (_, row, column) = grid.coordinates(online.winner(x));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use betz_base::{Error, Result};
+use betz_base::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, Kernel};
 use betz_kernels::map as kernels;
 use betz_kernels::map::MapOnline;
@@ -67,10 +67,8 @@ impl Shape {
         let presented = dims.saturating_mul(4 * HELD);
         let room = shared_bytes.saturating_sub(OWN_SHARED);
         if presented > room {
-            return Err(Error::argument(format!(
-                "the online rule on a device: expected samples of at most {} numbers, got {dims}",
-                room / (4 * HELD)
-            )));
+            let what = format!("three samples of {dims} numbers in a block's shared memory");
+            return Err(Error::device_memory(&what, presented as u64, room as u64));
         }
         let least = nodes.div_ceil(most_blocks);
         let per = BLOCK_NODES.clamp(least, least.max((room - presented) / (4 * dims)));
@@ -93,8 +91,8 @@ impl OnlineOnCuda {
     /// Takes samples and weights, (dims, padded), to the device.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for samples of more numbers than a block holds twice,
-    /// [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory), with the bytes it takes; those of the device.
+    /// [`ErrorKind::DeviceMemory`], with the bytes it takes, also for samples of more numbers than a block holds three times; those
+    /// of the device.
     pub(super) fn new(
         context: &Arc<Context>,
         grid: &Grid,
@@ -118,10 +116,13 @@ impl OnlineOnCuda {
         let kernel = context.load::<MapOnline<'_>>(&[option], shape.shared_bytes)?;
         let together = kernel.resident_blocks(shape.threads)?;
         if shape.blocks > together {
-            return Err(Error::argument(format!(
-                "the online rule on a device: expected {} blocks at the same time, got {together}",
-                shape.blocks
-            )));
+            return Err(Error::new(
+                ErrorKind::DeviceMemory,
+                format!(
+                    "the online rule on a device: expected {} blocks at the same time, got {together}",
+                    shape.blocks
+                ),
+            ));
         }
         let ranges: Vec<f32> = ranges.iter().flat_map(|&(low, high)| [low, high]).collect();
         Ok(Self {
@@ -221,9 +222,11 @@ mod tests {
             }
         }
         assert!(Shape::new(128, 1000, 232_448, 132).unwrap().per < 128);
+        // The CPU's by `auto`, as where the memory of a device falls short.
         let error = Shape::new(4, 4100, 48 << 10, 40).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DeviceMemory);
         assert!(
-            error.message().ends_with("at most 4053 numbers, got 4100"),
+            error.message().contains("three samples of 4100 numbers"),
             "{error:?}"
         );
     }

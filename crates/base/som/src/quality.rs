@@ -64,7 +64,10 @@ pub(super) fn quality(map: &Map, samples: Samples<'_>) -> Result<Quality> {
                 .map(|(x, w)| (f64::from(*x) - f64::from(*w)).powi(2))
                 .sum()
         };
-        distance += map.metric().distance(x, map.node(winner));
+        distance += match map.metric() {
+            Metric::Euclidean => squared(winner).sqrt(),
+            _ => squared(winner),
+        };
         let mut second = (f64::INFINITY, winner);
         for node in (0..map.grid().nodes()).filter(|&node| node != winner) {
             let squared = squared(node);
