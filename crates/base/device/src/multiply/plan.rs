@@ -9,6 +9,10 @@ use betz_base::error::{Error, ErrorKind, Result};
 /// Longest sum of one product: f32 sums of more terms would lose digits.
 const MOST_LENGTH: usize = 4096;
 
+/// Multiply-adds of a block on the host, some seconds of a core, and the least rows of such a block: fewer would wait for memory.
+const BLOCK_PRODUCTS: f64 = 1e11;
+const LEAST_ROWS: usize = 512;
+
 /// How A (m × k), B (k × n) and C are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MultiplyPlan {
@@ -64,9 +68,13 @@ pub(super) fn sides<T>(product: &Product<'_, T>) -> Result<(usize, usize, usize)
 }
 
 impl MultiplyPlan {
-    /// Within the host's memory: blocks of C, A and B are there once.
+    /// Within the host's memory: blocks of C, A and B are there once. A long product has several blocks, so that its progress is
+    /// told and a request to stop is heard.
     pub(super) fn for_host<T>(product: &Product<'_, T>) -> Result<Self> {
-        Self::new(product, product.host_bytes, 0, 1, 1)
+        let (m, n, k) = sides(product)?;
+        let blocks = (m as f64 * n as f64 * k as f64 / BLOCK_PRODUCTS) as usize;
+        let parts = blocks.clamp(1, m.div_ceil(LEAST_ROWS));
+        Self::new(product, product.host_bytes, 0, 1, parts)
     }
 
     /// Within `bytes`, of which `fixed` are taken: operands are there `copies` times. C has at least `parts` blocks, if it
