@@ -15,20 +15,22 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use betz::device::Device;
+use betz::device::multiply::{Product, StridedMatrix, multiply};
 use betz::episode::{Alphabet, Clock, Events, Interval, Pattern, count};
 use betz::model::Decoder;
 use betz::network::{NetworkSpec, Plan, Signal, Threshold, Window};
 use betz::psc::{Filter, FilterBank};
 use betz::recording::{Behavior, Recording, SpikeForm};
 use betz::simulate;
+use betz::simulate::population::PopulationConfig;
 use betz::sort::synthetic::{Synthetic, make};
-use betz::sort::{
-    FrontEnd, InMemory, Layout, Reference, Settings, Sorter, Sorting, TrainOptions, train,
-};
+use betz::sort::{FrontEnd, InMemory, Layout, Reference, Settings, Sorter, Sorting, TrainOptions};
 use betz::stream::{
     LateSpikes, Session, SessionConfig, Spike, Step, StepRecord, StepWriter, Tap, spike_queue,
     step_ring,
 };
+use betz::train;
 use betz::train::gram::{GramPath, normal_equations};
 use betz::train::solve::{FeatureNames, MaskPolicy, Solver, solve};
 use betz::{Error, Result};
@@ -165,7 +167,7 @@ fn train_sorter(path: &Path) -> Result<()> {
         side: 8,
         ..TrainOptions::new(settings(&of), places)
     };
-    let trained = train(&mut InMemory::new(&samples, ELECTRODES)?, &options, &())?;
+    let trained = betz::sort::train(&mut InMemory::new(&samples, ELECTRODES)?, &options, &())?;
     trained.sorter.save(path)
 }
 
@@ -177,6 +179,8 @@ fn run(folder: &Path, measure: Measure) -> Result<()> {
     sorting(measure)?;
     gram(measure)?;
     solution(measure)?;
+    product(measure)?;
+    training(measure)?;
     mining(measure)?;
     network(measure)?;
     let recording = folder.join("recording.npz");
@@ -417,6 +421,35 @@ fn solution(measure: Measure) -> Result<()> {
     measure("solve, 100 features, 2 outputs", 1, &mut || {
         let solution = solve(&sums, 1.0, Solver::Cholesky, MaskPolicy::Refuse, names)?;
         black_box(solution);
+        Ok(())
+    })
+}
+
+fn product(measure: Measure) -> Result<()> {
+    const SIDE: usize = 256;
+    let values: Vec<f32> = (0..SIDE * SIDE).map(|i| (i % 1013) as f32).collect();
+    let a = StridedMatrix::row_major(&values, SIDE, SIDE)?;
+    let product = Product::new(&a, &a);
+    measure("product of f32, side 256", 1, &mut || {
+        multiply(&Device::cpu(), &product, &mut |_, _, _| Ok(()), &()).map(drop)
+    })
+}
+
+fn training(measure: Measure) -> Result<()> {
+    let config = PopulationConfig {
+        neurons: 60,
+        train_seconds: 20.0,
+        test_seconds: 1.0,
+        ..PopulationConfig::default()
+    };
+    let data = simulate::population::simulate(&config, 1)?
+        .train
+        .align(0.02)?;
+    let options = train::TrainOptions::new(preset("reach")?);
+    let name = "train linear, 60 channels, 20 s, reach, ridge by cross-validation";
+    measure(name, 1, &mut || {
+        let decoder = train::train_validated(&data, &options, &train::Search::ridge(), &())?;
+        black_box(decoder);
         Ok(())
     })
 }
