@@ -203,9 +203,18 @@ def test_spikes_of_open_ephys(model, plugin):
         socket_ = context.socket(zmq.XPUB)
         socket_.setsockopt(zmq.LINGER, 0)
         socket_.setsockopt(zmq.RCVTIMEO, 20_000)
-        socket_.bind(f"tcp://127.0.0.1:{port}")
+        until(lambda: bound(socket_), "the address")
         assert socket_.recv() == b"\x01"  # a subscription to all
         return socket_
+
+    def bound(socket_):
+        """ZeroMQ closes an earlier socket in the background: its address is in use for a moment."""
+        try:
+            socket_.bind(f"tcp://127.0.0.1:{port}")
+        except zmq.ZMQError as e:
+            assert e.errno == zmq.EADDRINUSE, e
+            return False
+        return True
 
     with Live(model, "--in", f"zmq://127.0.0.1:{port}?rate=30000", "--steps", 30) as live:
         first = publisher()
