@@ -9,7 +9,7 @@ A decoder in four lines, from arrays or from a recording:
 >>> bool(decoder.score(X[800:], y[800:]) > 0.99)
 True
 
-`Recording` holds what was recorded, `Decoder` and `ClassDecoder` are scikit-learn's estimators, `Model` what they have trained, `Session` a
+`Recording` holds what was recorded, `Decoder`, `ClassDecoder` and `SelfOrganizingMap` are scikit-learn's estimators, `Model` what they have trained, `Session` a
 model at work tick by tick, `Live` a whole session with its source; `look` shows what a recording holds, `plot`
 draws, `show` opens the page; `multiply` multiplies matrices larger than memory; `mine`, `network`, `simulate`, `spiking` and `sort` are the library's other parts.
 """
@@ -38,6 +38,7 @@ from ._core import (
     NetworkPart,
     Recording,
     Session,
+    SomMap,
     Sums,
     Unlike,
     __version__,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from ._classes import ClassDecoder
     from ._decoder import Decoder
     from ._falcon import FalconDecoder
+    from ._som import SelfOrganizingMap
 
 __all__ = [
     "BetzError",
@@ -86,7 +88,9 @@ __all__ = [
     "NetworkPart",
     "Page",
     "Recording",
+    "SelfOrganizingMap",
     "Session",
+    "SomMap",
     "Sums",
     "Unlike",
     "count",
@@ -116,6 +120,10 @@ def __getattr__(name):
         from ._classes import ClassDecoder
 
         return ClassDecoder
+    if name == "SelfOrganizingMap":
+        from ._som import SelfOrganizingMap
+
+        return SelfOrganizingMap
     # Its base class is another package's.
     if name == "FalconDecoder":
         from ._falcon import FalconDecoder

@@ -469,6 +469,34 @@ def mine(
     max_size: int | None = None,
     progress: Progress | None = None,
 ) -> Mined: ...
+class SomMap:
+    @classmethod
+    def _of(
+        cls,
+        sides: Sequence[int],
+        hex: bool,
+        torus: bool,
+        places: Sequence[float] | None,
+        metric: str,
+        weights: NDArray[np.float32],
+    ) -> SomMap: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def weights(self) -> NDArray[np.float32]: ...
+    @property
+    def places(self) -> NDArray[np.float64]: ...
+    def heights(self) -> NDArray[np.float32]: ...
+    def assign(self, samples: ArrayLike) -> tuple[NDArray[np.uint32], NDArray[np.float32]]: ...
+    def distances(self, samples: ArrayLike) -> NDArray[np.float64]: ...
+
+def train_map(
+    samples: ArrayLike,
+    parameters: dict[str, Any],
+    start: SomMap | None = None,
+    pass_number: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[SomMap, dict[str, Any]]: ...
 def multiply(
     a: NDArray[Any],
     b: NDArray[Any] | None = None,

@@ -25,6 +25,7 @@ mod session;
 mod shards;
 mod show;
 mod simulate;
+mod som;
 mod sort;
 mod spiking;
 mod sums;
@@ -63,6 +64,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<mine::Mined>()?;
     module.add_function(wrap_pyfunction!(mine::mine, module)?)?;
     module.add_function(wrap_pyfunction!(multiply::multiply, module)?)?;
+    module.add_class::<som::SomMap>()?;
+    module.add_function(wrap_pyfunction!(som::train_map, module)?)?;
     module.add_class::<network::Network>()?;
     module.add_function(wrap_pyfunction!(network::network, module)?)?;
     module.add_class::<parts::NetworkPart>()?;

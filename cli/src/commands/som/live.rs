@@ -53,7 +53,7 @@ impl Live {
         if !args.live {
             return Ok(live);
         }
-        let some = super::evenly(map, samples, LOOK_PRODUCTS);
+        let some = map.evenly(samples, LOOK_PRODUCTS);
         let (all, few) = (
             samples.count() as u64,
             (some.len() / samples.dims().max(1)) as u64,

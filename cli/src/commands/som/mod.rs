@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         batch(args, start, samples, &mut shown, &bar)?
     };
     drop(bar);
-    let some = evenly(&map, samples, QUALITY_PRODUCTS);
+    let some = map.evenly(samples, QUALITY_PRODUCTS);
     let some = Samples::new(&some, samples.dims())?;
     let (quality, looked_at) = (map.quality(some)?, some.count());
     live.end(
@@ -345,14 +345,6 @@ fn online(
     took.epochs = online.passes();
     online.write(&mut map)?;
     Ok((map, took))
-}
-
-/// Samples that are evenly spread, as many as so many products of a sample and a node take, and a hundred at least.
-fn evenly(map: &Map, samples: Samples<'_>, products: usize) -> Vec<f32> {
-    let each = map.grid().nodes().saturating_mul(samples.dims());
-    let most = (products / each).clamp(100, samples.count().max(100));
-    let every = samples.count().div_ceil(most).max(1);
-    samples.rows().step_by(every).flatten().copied().collect()
 }
 
 /// The nodes that `--map` or `--positions` gives.
