@@ -112,7 +112,12 @@ pub(crate) fn run(args: &Som) -> Result<()> {
     for winner in &assigned.winners {
         hits[*winner as usize] += 1;
     }
-    file::save(out, data, &map, &hits, &assigned, &live.errors)?;
+    live.assigned(samples, &assigned)?;
+    let source = file::Source {
+        path: data,
+        array: args.array.as_deref(),
+    };
+    file::save(out, source, &map, &hits, &assigned, &live.errors)?;
     let mut drawn: Vec<String> = (pictures.files[..pictures.drawn].iter())
         .map(|p| p.display().to_string())
         .collect();
