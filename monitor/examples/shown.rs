@@ -15,8 +15,8 @@ use betz_base::error::{Error, Result};
 use betz_device::Device;
 use betz_episode::{Alphabet, Clock, Events, Interval, MineOptions, Row, mine};
 use betz_monitor::{
-    Contents, DecodedRecording, MapErrors, MapShape, MapStage, MapView, MinedEpisodes, Monitor,
-    NamedNetwork, Options, Source, SpikeTimes,
+    Contents, DecodedRecording, MapErrors, MapSamples, MapShape, MapStage, MapView, MinedEpisodes,
+    Monitor, NamedNetwork, Options, Source, SpikeTimes,
 };
 use betz_network::{NetworkSpec, Plan, Signal, Threshold, Window};
 use betz_recording::{Dataset, OutputInfo, Recording, Segment, SpikeForm, Spikes};
@@ -157,20 +157,27 @@ fn train(shown: &MapView, grid: Grid, values: &[f32], dims: usize, rest_ms: u64)
             batch.epoch()?;
         }
     }
+    let found = batch.map()?.assign(samples)?;
+    shown.assigned(MapSamples {
+        winners: found.winners,
+        distances: found.distances,
+        values: values.to_vec(),
+    })?;
     shown.finished();
     Ok(())
 }
 
 fn mapped(name: &str, grid: Grid, dims: usize, samples: usize) -> Result<MapView> {
     let shape = MapShape {
-        rows: grid.rows(),
+        rows: grid.layers() * grid.rows(),
         columns: grid.columns(),
         hexagonal: grid.lattice() == Lattice::Hexagonal,
         torus: grid.is_torus(),
         dims,
     };
     let samples = samples as u64;
-    Ok(MapView::new(name, shape)?.with_samples(samples, samples, samples))
+    let shown = MapView::new(name, shape)?.with_samples(samples, samples, samples);
+    shown.with_layers(grid.layers())
 }
 
 /// A hexagonal map of the channels' activity in quarter seconds, and a square map of colours, trained slowly on
@@ -198,7 +205,12 @@ fn maps(all: &[(i64, u32)], slowly_ms: Option<usize>) -> Result<Vec<MapView>> {
     } else {
         std::thread::spawn(work);
     }
-    Ok(vec![channels, map])
+    let colours: Vec<f32> = (0..3 * 600).map(|_| rng.random()).collect();
+    let grid = Grid::new(5, 6, Lattice::Rectangular, false)?.with_layers(4)?;
+    let of = ["red", "green", "blue"].map(String::from).to_vec();
+    let body = mapped("colours in three dimensions", grid.clone(), 3, 600)?.with_names(of)?;
+    train(&body, grid, &colours, 3, 0)?;
+    Ok(vec![channels, map, body])
 }
 
 fn names() -> Vec<String> {

@@ -88,7 +88,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 pub use control::Control;
 pub use decisions::Decision;
 pub use explore::episodes::MinedEpisodes;
-pub use explore::map::{MapErrors, MapShape, MapStage, MapUnit, MapView};
+pub use explore::map::{MapErrors, MapSamples, MapShape, MapStage, MapUnit, MapView};
 pub use explore::network::NamedNetwork;
 pub use explore::recorded::{DecodedRecording, SpikeTimes};
 pub use explore::{Contents, Image};

@@ -74,6 +74,13 @@ pub(crate) async fn node(
     answer(&app, id, |map| map.node(stage, node))
 }
 
+pub(crate) async fn samples(
+    State(app): State<App>,
+    Path((id, node)): Path<(usize, usize)>,
+) -> Response {
+    answer(&app, id, |map| map.samples(node))
+}
+
 fn answer(app: &App, id: usize, of: impl FnOnce(&MapView) -> Result<Bytes>) -> Response {
     let Some(map) = app.maps.get(id) else {
         return no_map(app, id);

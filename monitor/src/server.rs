@@ -131,6 +131,7 @@ fn router(app: App) -> Router {
         .route("/image", get(looking::image))
         .route("/maps", get(maps::maps))
         .route("/map/{id}", get(maps::map))
+        .route("/map/{id}/samples/{node}", get(maps::samples))
         .route("/map/{id}/{stage}", get(maps::surface))
         .route("/map/{id}/{stage}/planes", get(maps::planes))
         .route("/map/{id}/{stage}/node/{node}", get(maps::node))

@@ -9,7 +9,7 @@ A decoder in four lines, from arrays or from a recording:
 >>> bool(decoder.score(X[800:], y[800:]) > 0.99)
 True
 
-`Recording` holds what was recorded, `Decoder` and `ClassDecoder` are scikit-learn's estimators, `Model` what they have trained, `Session` a
+`Recording` holds what was recorded, `Decoder`, `ClassDecoder` and `SelfOrganizingMap` are scikit-learn's estimators, `Model` what they have trained, `Session` a
 model at work tick by tick, `Live` a whole session with its source; `look` shows what a recording holds, `plot`
 draws, `show` opens the page; `multiply` multiplies matrices larger than memory; `mine`, `network`, `simulate`, `spiking` and `sort` are the library's other parts.
 """
@@ -33,11 +33,13 @@ from ._core import (
     LiveStep,
     LiveSteps,
     Mined,
+    Miner,
     Model,
     Network,
     NetworkPart,
     Recording,
     Session,
+    SomMap,
     Sums,
     Unlike,
     __version__,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from ._classes import ClassDecoder
     from ._decoder import Decoder
     from ._falcon import FalconDecoder
+    from ._som import SelfOrganizingMap
 
 __all__ = [
     "BetzError",
@@ -81,12 +84,15 @@ __all__ = [
     "LiveStep",
     "LiveSteps",
     "Mined",
+    "Miner",
     "Model",
     "Network",
     "NetworkPart",
     "Page",
     "Recording",
+    "SelfOrganizingMap",
     "Session",
+    "SomMap",
     "Sums",
     "Unlike",
     "count",
@@ -116,6 +122,10 @@ def __getattr__(name):
         from ._classes import ClassDecoder
 
         return ClassDecoder
+    if name == "SelfOrganizingMap":
+        from ._som import SelfOrganizingMap
+
+        return SelfOrganizingMap
     # Its base class is another package's.
     if name == "FalconDecoder":
         from ._falcon import FalconDecoder

@@ -380,7 +380,14 @@ class Live:
 
 class Episode:
     @classmethod
-    def _of(cls, channels: list[str], numbers: list[int], delays: list[tuple[float, float]], count: int) -> Episode: ...
+    def _of(
+        cls,
+        channels: list[str],
+        numbers: list[int],
+        delays: list[tuple[float, float]],
+        count: int,
+        test: Sequence[float | None],
+    ) -> Episode: ...
     @property
     def channels(self) -> list[str]: ...
     @property
@@ -389,7 +396,41 @@ class Episode:
     def delays(self) -> list[tuple[float, float]]: ...
     @property
     def count(self) -> int: ...
+    @property
+    def expected(self) -> float | None: ...
+    @property
+    def p(self) -> float | None: ...
+    @property
+    def q(self) -> float | None: ...
+    @property
+    def part_q(self) -> float | None: ...
     def __len__(self) -> int: ...
+
+class Miner:
+    def __init__(
+        self,
+        channels: int | Sequence[str],
+        tick_seconds: float,
+        *,
+        episodes: Sequence[Episode | str] | None = None,
+        delays: Sequence[tuple[float, float]] | None = None,
+        window_seconds: float | None = None,
+        threshold: int | None = None,
+        max_size: int = 6,
+        window_events: int = 1 << 20,
+        every_seconds: float | None = None,
+    ) -> None: ...
+    def push(self, spike_ticks: ArrayLike, spike_channels: ArrayLike) -> int: ...
+    @property
+    def episodes(self) -> list[Episode]: ...
+    def top(self, limit: int = 10) -> list[Episode]: ...
+    def reset(self) -> None: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def late(self) -> int: ...
+    @property
+    def invalid(self) -> int: ...
 
 class Mined:
     @classmethod
@@ -464,11 +505,48 @@ def class_events(
 def mine(
     recording: Recording,
     *,
-    delays: Sequence[tuple[float, float]],
-    threshold: int,
+    delays: Sequence[tuple[float, float]] | None = None,
+    threshold: int | None = None,
     max_size: int | None = None,
+    episodes: Sequence[Episode | str] | None = None,
+    device: str = "cpu",
+    strategy: str = "latest-start",
+    surrogates: int | None = None,
+    dither_seconds: float | None = None,
+    shuffle: bool = False,
+    seed: int = 1,
+    fdr: float | None = None,
+    parts: bool = False,
     progress: Progress | None = None,
 ) -> Mined: ...
+class SomMap:
+    @classmethod
+    def _of(
+        cls,
+        sides: Sequence[int],
+        hex: bool,
+        torus: bool,
+        places: Sequence[float] | None,
+        metric: str,
+        weights: NDArray[np.float32],
+    ) -> SomMap: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def weights(self) -> NDArray[np.float32]: ...
+    @property
+    def places(self) -> NDArray[np.float64]: ...
+    def heights(self) -> NDArray[np.float32]: ...
+    def assign(self, samples: ArrayLike) -> tuple[NDArray[np.uint32], NDArray[np.float32]]: ...
+    def distances(self, samples: ArrayLike) -> NDArray[np.float64]: ...
+
+def train_map(
+    samples: ArrayLike,
+    parameters: dict[str, Any],
+    start: SomMap | None = None,
+    pass_number: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[SomMap, dict[str, Any]]: ...
 def multiply(
     a: NDArray[Any],
     b: NDArray[Any] | None = None,

@@ -8,6 +8,7 @@
 
 mod arguments;
 mod arrays;
+mod chance;
 mod classes;
 mod dataset;
 mod error;
@@ -15,6 +16,7 @@ mod keywords;
 mod live;
 mod look;
 mod mine;
+mod miner;
 mod model;
 mod multiply;
 mod network;
@@ -25,6 +27,7 @@ mod session;
 mod shards;
 mod show;
 mod simulate;
+mod som;
 mod sort;
 mod spiking;
 mod sums;
@@ -61,8 +64,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(unlike::recalibrate_model, module)?)?;
     module.add_class::<mine::Episode>()?;
     module.add_class::<mine::Mined>()?;
+    module.add_class::<miner::Miner>()?;
     module.add_function(wrap_pyfunction!(mine::mine, module)?)?;
     module.add_function(wrap_pyfunction!(multiply::multiply, module)?)?;
+    module.add_class::<som::SomMap>()?;
+    module.add_function(wrap_pyfunction!(som::train_map, module)?)?;
     module.add_class::<network::Network>()?;
     module.add_function(wrap_pyfunction!(network::network, module)?)?;
     module.add_class::<parts::NetworkPart>()?;

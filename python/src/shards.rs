@@ -82,13 +82,23 @@ pub(crate) enum EpisodeArgument<'py> {
 }
 
 /// An episode, usable without the interpreter's lock.
-enum EpisodeName {
+pub(crate) enum EpisodeName {
     Found(Vec<String>, Vec<(f64, f64)>),
     Text(String),
 }
 
 impl EpisodeName {
-    fn pattern(&self, alphabet: &Alphabet) -> Result<Pattern> {
+    pub(crate) fn of_all(episodes: Vec<EpisodeArgument<'_>>) -> Vec<Self> {
+        let named = episodes.into_iter().map(|asked| match asked {
+            EpisodeArgument::Text(text) => Self::Text(text),
+            EpisodeArgument::Found(episode) => {
+                Self::Found(episode.channels.clone(), episode.delays.clone())
+            }
+        });
+        named.collect()
+    }
+
+    pub(crate) fn pattern(&self, alphabet: &Alphabet) -> Result<Pattern> {
         let (channels, delays) = match self {
             Self::Text(text) => return Pattern::parse(text, alphabet, None),
             Self::Found(channels, delays) => (channels, delays),
@@ -135,13 +145,7 @@ pub(crate) fn count(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<CountPart> {
     let shard = parts::shard(shard).or_raise(py)?;
-    let named = episodes.into_iter().map(|asked| match asked {
-        EpisodeArgument::Text(text) => EpisodeName::Text(text),
-        EpisodeArgument::Found(episode) => {
-            EpisodeName::Found(episode.channels.clone(), episode.delays.clone())
-        }
-    });
-    let named: Vec<EpisodeName> = named.collect();
+    let named = EpisodeName::of_all(episodes);
     let inner = work::run(py, progress, |progress| {
         let (events, recording) = ShardEvents::open(&path, shard, memory)?;
         let patterns = named.iter().map(|named| named.pattern(events.alphabet()));

@@ -367,14 +367,22 @@ fn a_map_is_watched_while_it_is_trained_and_looked_at_afterwards() {
         assert_eq!(file["stages"][0]["epochs"], 8.0);
         assert!(ask(&host, "/api/map/0/0", &token).starts_with("HTTP/1.1 200"));
         assert!(ask(&host, "/api/map/0/1", &token).starts_with("HTTP/1.1 404"));
+        // Samples of a node with their values, as long as the data are where they were.
+        assert!(file["assigned"] == true && file["sample_values"] == true);
+        assert!(ask(&host, "/api/map/0/samples/29", &token).starts_with("HTTP/1.1 200"));
+        assert!(ask(&host, "/api/map/0/samples/30", &token).starts_with("HTTP/1.1 404"));
     }
     std::fs::write(
         folder.join("kept.json"),
         r##"{"betz_state": 1, "address": "#v=map&mv=2"}"##,
     )
     .unwrap();
+    std::fs::rename(folder.join("data.npz"), folder.join("moved.npz")).unwrap();
     let arguments = "serve map.npz --state kept.json --no-open --json";
     let (_running, host, token) = serve(folder, arguments);
+    let file = body(&ask(&host, "/api/map/0", &token));
+    assert!(file["assigned"] == true && file["sample_values"] == false);
+    std::fs::rename(folder.join("moved.npz"), folder.join("data.npz")).unwrap();
     let state = body(&ask(&host, "/api/state", &token));
     assert!(state["kept"]["address"] == "#v=map&mv=2" && state["maps"] == 1);
     let wrong = betz(folder, "serve map.npz --state map.npz --no-open");

@@ -10,7 +10,7 @@ const VIEWS = {
   channels: ["#v=channels&t=20&c=9", page => expect(page.locator(".panel.table tbody tr").first()).toBeVisible()],
   networks: ["#v=networks&n=0,1&t=31&node=8&th=0.35", page => page.waitForFunction(() => globalThis.betzNet?.spent.edges > 0 && globalThis.betzNet.net.loaded.value.every(l => globalThis.betzNet.net.edgesOf(l)))],
   episodes: ["#v=episodes&ep=0.0&w=2&t=20", page => expect(page.locator(".ep-aligned .note")).toContainText("from their first spikes")],
-  map: ["#v=map&cell=40", page => page.waitForFunction(() => globalThis.betzMap?.surface.value && globalThis.betzMap.weights.value)],
+  map: ["#v=map&cell=40", page => page.waitForFunction(() => globalThis.betzMap?.surface.value && globalThis.betzMap.weights.value && globalThis.betzMap.samples.value)],
 };
 /** Name of the picture's ending, width, height and scheme. */
 const LOOKS = [["light", 1440, 900, "light"], ["dark", 1440, 900, "dark"], ["large", 1920, 1080, "light"], ["phone", 390, 844, "light"]];

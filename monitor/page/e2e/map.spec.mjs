@@ -54,9 +54,85 @@ test("by the keyboard from stage to stage and from node to node; the address lea
   expect(faults).toEqual([]);
 });
 
+test("a click on a node shows its samples, nearest first: as curves, or as colours", async ({ looked: { page, faults } }) => {
+  const samples = () => page.evaluate(() => { const s = globalThis.betzMap.samples.value; return s && { rows: [...s.rows], distances: [...s.distances], values: s.values.length, total: s.total }; });
+  await look(page, "#v=map");
+  const node = await page.evaluate(() => { const h = globalThis.betzMap.surface.value.hits; return h.indexOf(Math.max(...h)); });
+  const hits = await page.evaluate(n => globalThis.betzMap.surface.value.hits[n], node);
+  const box = await page.locator("canvas.somfield").boundingBox();
+  // The node's place, found by asking which one a click picks.
+  const cell = async (x, y) => { await page.mouse.click(box.x + x, box.y + y); return map(page, "cell"); };
+  expect(await cell(box.width / 2, box.height / 2 - 10)).not.toBe(null);
+  await page.evaluate(n => globalThis.betzMap.pick(n), node);
+  await expect.poll(async () => (await samples())?.total).toBe(hits);
+  const found = await samples();
+  expect(found.rows.length).toBe(hits);
+  expect(found.distances).toEqual([...found.distances].sort((a, b) => a - b));
+  expect(found.values).toBe(Math.min(64, hits) * 64);
+  const part = page.locator(".samples");
+  await expect(part.locator("h3")).toContainText(`${hits} sample`);
+  await expect(part.locator("tbody tr").first()).toContainText(String(found.rows[0]));
+  await expect.poll(() => part.locator("canvas").evaluate(c => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(v => v > 0))).toBe(true);
+  // Colours are shown as such: that of the nearest sample is nearly the node's.
+  await look(page, "#v=map&m=1");
+  await page.evaluate(() => { const m = globalThis.betzMap; m.pick(m.surface.value.hits.findIndex(h => h > 0)); });
+  await expect(page.locator(".swatches i").first()).toBeVisible();
+  const [swatch, weights] = await page.evaluate(() => [getComputedStyle(document.querySelector(".swatches i")).backgroundColor.match(/\d+/g).map(Number), [...globalThis.betzMap.weights.value.values]]);
+  for (const k of [0, 1, 2]) expect(Math.abs(swatch[k] / 255 - weights[k])).toBeLessThan(0.3);
+  expect(faults).toEqual([]);
+});
+
+test("U-matrix and components side by side", async ({ looked: { page, faults } }) => {
+  await look(page, "#v=map");
+  await choice(page, "shows").selectOption("all");
+  await expect.poll(() => page.evaluate(() => globalThis.betzMap.gallery.value?.values.length)).toBe(15);
+  const same = await page.evaluate(async () => { const m = globalThis.betzMap, held = m.gallery.value; m.show({ what: "plane", dim: held.dims[7] }); for (let k = 0; k < 100 && !m.planes.value?.of.endsWith(` ${held.dims[7]}`); k++) await new Promise(d => setTimeout(d, 50)); return held.values[7].every((v, n) => v === m.planes.value.values[n]); });
+  expect(same).toBe(true);
+  await choice(page, "shows").selectOption("all");
+  await choice(page, "from").selectOption("60");
+  await expect.poll(() => page.evaluate(() => globalThis.betzMap.gallery.value?.dims.join())).toBe("60,61,62,63");
+  await expect.poll(async () => (await colours(page)).filter(([r, g, b]) => r !== g || g !== b).length).toBeGreaterThan(10);
+  // A click in any of them picks the node in all.
+  const box = await page.locator("canvas.somfield").boundingBox();
+  await page.mouse.click(box.x + box.width * 0.2, box.y + box.height * 0.3);
+  await expect.poll(() => map(page, "cell")).not.toBe(null);
+  expect(faults.filter(f => !f.includes("willReadFrequently"))).toEqual([]);
+});
+
+test("a map in three dimensions turns by mouse and keyboard, and its nodes can be picked", async ({ looked: { page, faults } }) => {
+  await look(page, "#v=map&m=2");
+  const turn = () => page.evaluate(() => globalThis.betzMap.turn3d.value);
+  expect(await turn()).toBe(null);
+  await page.getByLabel("in 3-D").check();
+  await expect.poll(turn).toEqual({ around: 30, up: 25 });
+  const canvas = page.locator("canvas.somfield"), box = await canvas.boundingBox(), x = box.x + box.width / 2, y = box.y + box.height / 2;
+  const picture = () => canvas.evaluate(c => c.toDataURL());
+  await expect.poll(async () => (await colours(page)).length).toBeGreaterThan(20);
+  const before = await picture();
+  await page.mouse.move(x, y);
+  await page.mouse.down();
+  await page.mouse.move(x + 80, y + 20, { steps: 4 });
+  await page.mouse.up();
+  const after = await turn();
+  expect(after.around).not.toBe(30);
+  expect(after.up).toBeGreaterThan(25);
+  await expect.poll(picture).not.toBe(before);
+  expect(await map(page, "cell")).toBe(null);
+  await canvas.focus();
+  await page.keyboard.press("Shift+ArrowRight");
+  await expect.poll(async () => (await turn()).around).toBe((after.around + 10) % 360);
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(() => map(page, "cell")).toBe(0);
+  // Between the discs there is nothing to pick.
+  await expect.poll(async () => { await page.mouse.click(x + 60 * Math.random() - 30, y + 60 * Math.random() - 30); return map(page, "cell"); }).toBeGreaterThan(0);
+  await expect(page.locator(".som-node .facts")).toContainText("layer");
+  await expect.poll(() => page.evaluate(() => location.hash)).toContain("td=");
+  expect(faults.filter(f => !f.includes("willReadFrequently"))).toEqual([]);
+});
+
 test("what the server has not is refused in words", async ({ looked: { page } }) => {
   const ask = path => page.evaluate(p => fetch(p).then(async r => [r.status, await r.text()]), path);
-  for (const [path, words] of [["/api/map/7", "one of 2 maps"], ["/api/map/0/999", "stage"], ["/api/map/0/0/planes?dims=64", "below 64"], ["/api/map/0/0/planes?dims=0,1,2,3", "one to 3"], ["/api/map/0/0/node/252", "below 252"]]) {
+  for (const [path, words] of [["/api/map/7", "one of 3 maps"], ["/api/map/0/999", "stage"], ["/api/map/0/0/planes?dims=64", "below 64"], ["/api/map/0/0/planes?dims=0,1,2,3", "one to 3"], ["/api/map/0/0/node/252", "below 252"]]) {
     const [status, said] = await ask(path);
     expect(status, path).toBe(404);
     expect(said).toContain(words);

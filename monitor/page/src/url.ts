@@ -20,8 +20,8 @@ export interface Address {
   more: Record<string, string>;
 }
 /** Networks shown, threshold, the second one, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list; map,
- * what of it, stage, node; region of a network, colours of its sessions; output and filter of weights; selected range; trials, and those that are overlaid. */
-const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ea", "ep", "by", "m", "mv", "st", "cell", "rg", "ink", "wt", "sel", "tr", "tro"];
+ * what of it, stage, node, direction in space; region of a network, colours of its sessions; output and filter of weights; selected range; trials, and those that are overlaid. */
+const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ea", "ep", "by", "m", "mv", "st", "cell", "td", "rg", "ink", "wt", "sel", "tr", "tro"];
 const WORD = /^[\w.,+-]{1,60}$/, REGION = /^[\d,-]{1,240}$/;
 const fits = (key: string, value: string): boolean => (key === "rg" ? REGION : WORD).test(value);
 

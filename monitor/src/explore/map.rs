@@ -16,6 +16,9 @@ const MOST_STAGES: usize = 64;
 const MOST_BYTES: usize = 256 << 20;
 /// Largest number of planes in one answer.
 pub(crate) const MOST_PLANES: usize = 3;
+/// Largest number of a node's samples in one answer, and of those with their values.
+const MOST_LISTED: usize = 500;
+const MOST_WITH_VALUES: usize = 64;
 
 /// Shape of a map: its grid of nodes, and the number of weights per node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +61,51 @@ pub struct MapErrors {
     pub topographic: f64,
 }
 
+/// Samples of a map, and the node of each.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MapSamples {
+    /// Nearest node of each sample.
+    pub winners: Vec<u32>,
+    /// Distance of each sample from it.
+    pub distances: Vec<f32>,
+    /// (samples, dims), row by row; empty if only their nodes are known.
+    pub values: Vec<f32>,
+}
+
+/// Samples, and their order by node and distance.
+#[derive(Debug)]
+struct SamplesByNode {
+    samples: MapSamples,
+    /// Samples of the first node, nearest first, then those of the second, and so on.
+    order: Vec<u32>,
+    /// Beginning of each node's samples in `order`, and the end of the last.
+    starts: Vec<usize>,
+}
+
+impl SamplesByNode {
+    fn new(samples: MapSamples, nodes: usize) -> Self {
+        let (winners, distances) = (&samples.winners, &samples.distances);
+        let mut order: Vec<u32> = (0..winners.len() as u32).collect();
+        order.sort_by(|&a, &b| {
+            let of = |s: u32| (winners[s as usize], distances[s as usize]);
+            let ((node, far), (other, further)) = (of(a), of(b));
+            node.cmp(&other).then(far.total_cmp(&further))
+        });
+        let mut starts = vec![0; nodes + 1];
+        for &winner in winners {
+            starts[winner as usize + 1] += 1;
+        }
+        for node in 0..nodes {
+            starts[node + 1] += starts[node];
+        }
+        Self {
+            samples,
+            order,
+            starts,
+        }
+    }
+}
+
 /// A sorted unit that nodes represent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MapUnit {
@@ -93,6 +141,7 @@ pub struct MapView {
     names: Option<Vec<String>>,
     units: Vec<MapUnit>,
     samples: [u64; 3],
+    layers: usize,
     told: Arc<MapState>,
 }
 
@@ -108,6 +157,7 @@ struct Now {
     stages: Vec<(u64, Arc<MapStage>)>,
     shown: u64,
     errors: Vec<MapErrors>,
+    samples: Option<Arc<SamplesByNode>>,
     /// Epochs done and to do, during training.
     training: Option<(f64, f64)>,
 }
@@ -135,6 +185,7 @@ impl MapView {
             names: None,
             units: Vec::new(),
             samples: [0; 3],
+            layers: 1,
             told: Arc::new(MapState {
                 now: Mutex::default(),
                 version: watch::Sender::new(1),
@@ -156,6 +207,21 @@ impl MapView {
             )));
         }
         self.names = Some(names);
+        Ok(self)
+    }
+
+    /// Divides the rows into `layers` that lie one above the other: a map in three dimensions.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the layers do not have equally many rows.
+    pub fn with_layers(mut self, layers: usize) -> Result<Self> {
+        if layers == 0 || !self.shape.rows.is_multiple_of(layers) {
+            return Err(Error::argument(format!(
+                "{}: expected layers of equally many rows, got {layers} of {}",
+                self.name, self.shape.rows
+            )));
+        }
+        self.layers = layers;
         Ok(self)
     }
 
@@ -216,6 +282,35 @@ impl MapView {
         self.change(|now| now.errors.push(errors));
     }
 
+    /// Sets the samples of the last stage, so that each node can show its own.
+    ///
+    /// # Errors
+    /// `Mismatch` unless every sample has a node of the map, a distance, and values for all weights or for none.
+    pub fn assigned(&self, samples: MapSamples) -> Result<()> {
+        let (count, nodes) = (samples.winners.len(), self.nodes());
+        let values = samples.values.len();
+        if count > u32::MAX as usize
+            || samples.distances.len() != count
+            || (values != 0 && values != count.saturating_mul(self.shape.dims))
+        {
+            return Err(Error::mismatch(format!(
+                "{}: expected a distance and {} values for each of {count} samples, got {} distances, {values} values",
+                self.name,
+                self.shape.dims,
+                samples.distances.len()
+            )));
+        }
+        if let Some(wrong) = (samples.winners.iter()).position(|node| *node as usize >= nodes) {
+            return Err(Error::mismatch(format!(
+                "{}, sample {wrong}: expected a node below {nodes}, got {}",
+                self.name, samples.winners[wrong]
+            )));
+        }
+        let samples = Arc::new(SamplesByNode::new(samples, nodes));
+        self.change(|now| now.samples = Some(samples));
+        Ok(())
+    }
+
     /// Sets the progress of training, in epochs.
     pub fn training(&self, done: f64, of: f64) {
         self.change(|now| now.training = Some((done, of)));
@@ -248,6 +343,7 @@ impl MapView {
             .map(|(number, s)| json!({"number": number, "epochs": s.epochs, "hits": !s.hits.is_empty()}))
             .collect();
         let known = |v: f64| v.is_finite().then_some(v);
+        let samples = now.samples.as_ref().map(|s| &s.samples);
         let errors: Vec<Value> = (now.errors.iter())
             .map(|e| json!([e.epochs, known(e.quantisation), known(e.topographic)]))
             .collect();
@@ -257,6 +353,8 @@ impl MapView {
         json!({
             "id": id, "name": self.name, "rows": self.shape.rows, "columns": self.shape.columns,
             "hexagonal": self.shape.hexagonal, "torus": self.shape.torus, "dims": self.shape.dims,
+            "layers": self.layers, "assigned": samples.is_some(),
+            "sample_values": samples.is_some_and(|s| !s.values.is_empty()),
             "names": self.names, "units": units, "samples": self.samples[0], "hit_samples": self.samples[1],
             "error_samples": self.samples[2], "version": version,
             "training": now.training.map(|(done, of)| [done, of]), "stages": stages,
@@ -330,6 +428,44 @@ impl MapView {
         Ok(w.finish())
     }
 
+    /// Samples of a node, nearest first: their numbers, distances, and values of the nearest. The frame's first tick is the
+    /// node, and its ticks are the number of all its samples.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a node that does not exist, or a map whose samples are not known.
+    pub(crate) fn samples(&self, node: usize) -> Result<Bytes> {
+        let nodes = self.nodes();
+        if node >= nodes {
+            return Err(Error::argument(format!(
+                "node: expected one below {nodes}, got {node}"
+            )));
+        }
+        let known = lock(&self.told.now).samples.clone();
+        let Some(known) = known else {
+            return Err(Error::argument(format!(
+                "{}: expected a map with the node of each sample, got one without",
+                self.name
+            )));
+        };
+        let all = &known.order[known.starts[node]..known.starts[node + 1]];
+        let (listed, dims) = (&all[..all.len().min(MOST_LISTED)], self.shape.dims);
+        let of = |s: &u32| known.samples.distances[*s as usize];
+        let distances: Vec<f32> = listed.iter().map(of).collect();
+        let mut values: Vec<f32> = Vec::new();
+        if !known.samples.values.is_empty() {
+            for &sample in listed.iter().take(MOST_WITH_VALUES) {
+                values.extend_from_slice(&known.samples.values[sample as usize * dims..][..dims]);
+            }
+        }
+        let bytes = 8 * listed.len() + 4 * values.len() + 64;
+        let total = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        let mut w = Writer::new(Kind::Map, 0, nodes as u32, node as i64, total, bytes);
+        w.u32(Section::COUNT, listed);
+        w.f32(Section::VALUE, &distances);
+        w.f32(Section::BESIDE, &values);
+        Ok(w.finish())
+    }
+
     /// Begins a frame: `channels` is the number of nodes, and the first tick is the stage's number.
     fn writer(&self, number: u64, arrays: usize) -> Writer {
         let nodes = self.nodes();
@@ -393,6 +529,42 @@ mod tests {
         ] {
             assert!(refused.unwrap_err().message().contains("expected"));
         }
+    }
+
+    #[test]
+    fn samples_of_a_node_come_nearest_first() {
+        let map = map();
+        map.show(stage(0.0)).unwrap();
+        assert!(map.samples(0).is_err());
+        let samples = MapSamples {
+            winners: vec![2, 0, 2, 2],
+            distances: vec![0.5, 0.1, 0.2, 0.9],
+            values: (0..12).map(|v| v as f32).collect(),
+        };
+        map.assigned(samples.clone()).unwrap();
+        let answer = map.samples(2).unwrap();
+        let frame = Frame::read(&answer).unwrap().0;
+        assert_eq!(frame.u32(Section::COUNT).collect::<Vec<_>>(), [2, 0, 3]);
+        assert_eq!(
+            frame.f32(Section::VALUE).collect::<Vec<_>>(),
+            [0.2, 0.5, 0.9]
+        );
+        let values: Vec<f32> = frame.f32(Section::BESIDE).collect();
+        assert_eq!(values, [6.0, 7.0, 8.0, 0.0, 1.0, 2.0, 9.0, 10.0, 11.0]);
+        let none = map.samples(3).unwrap();
+        assert_eq!(Frame::read(&none).unwrap().0.u32(Section::COUNT).count(), 0);
+        assert!(map.samples(4).is_err());
+        assert_eq!(map.json(0)["sample_values"], true);
+        let refused = |change: fn(&mut MapSamples)| {
+            let mut wrong = samples.clone();
+            change(&mut wrong);
+            assert!(map.assigned(wrong).is_err());
+        };
+        refused(|s| s.winners[1] = 4);
+        refused(|s| s.distances.truncate(3));
+        refused(|s| s.values.truncate(11));
+        assert_eq!(map.clone().with_layers(2).unwrap().json(0)["layers"], 2);
+        assert!(map.clone().with_layers(3).is_err() && map.with_layers(0).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::args::Assign;
-use super::{QUALITY_PRODUCTS, evenly, file, input};
+use super::{QUALITY_PRODUCTS, file, input};
 use crate::device;
 use crate::files::{ASSIGNED, Files, Kind};
 use crate::report::{self, Outcome};
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Assign) -> Result<()> {
     for winner in &assigned.winners {
         hits[*winner as usize] += 1;
     }
-    let some = evenly(&map, samples, QUALITY_PRODUCTS);
+    let some = map.evenly(samples, QUALITY_PRODUCTS);
     let some = Samples::new(&some, samples.dims())?;
     let distances = assigned.distances.iter().map(|d| f64::from(*d));
     let report = AssignmentReport {

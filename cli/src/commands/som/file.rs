@@ -8,9 +8,21 @@ use betz::{Error, Result};
 
 use super::live::Errors;
 
+/// Data that a map was trained on.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) path: &'a Path,
+    /// Name of the array, if one was given.
+    pub(super) array: Option<&'a str>,
+}
+
 /// A map as a file holds it.
 pub(super) struct MapFile {
     pub(super) map: Map,
+    /// Path of the data, as given for the training, and name of the array.
+    pub(super) source: Option<(String, Option<String>)>,
+    /// Node of each sample; without samples if the file does not have them.
+    pub(super) assigned: Assignment,
     /// Samples that each node wins; empty if the file does not have them.
     pub(super) hits: Vec<u32>,
     pub(super) errors: Errors,
@@ -27,10 +39,10 @@ fn shape(grid: &Grid) -> Vec<usize> {
     }
 }
 
-/// Writes a map of the data at `source` with its heights, the nodes of its samples, and errors by epoch.
+/// Writes a map of the data of `source` with its heights, the nodes of its samples, and errors by epoch.
 pub(super) fn save(
     path: &Path,
-    source: &Path,
+    source: Source<'_>,
     map: &Map,
     hits: &[u32],
     assigned: &Assignment,
@@ -40,8 +52,9 @@ pub(super) fn save(
     let nodes = shape(grid);
     let weights = [&nodes[..], &[map.dims()]].concat();
     let meta = format!(
-        "{{\"map_of\": {}, \"lattice\": \"{}\", \"torus\": {}, \"layers\": {}, \"metric\": \"{}\"}}",
-        serde_json::Value::from(source.display().to_string()),
+        "{{\"map_of\": {}, \"array\": {}, \"lattice\": \"{}\", \"torus\": {}, \"layers\": {}, \"metric\": \"{}\"}}",
+        serde_json::Value::from(source.path.display().to_string()),
+        serde_json::Value::from(source.array),
         match grid.lattice() {
             Lattice::Hexagonal => "hexagonal",
             Lattice::Rectangular => "rectangular",
@@ -140,6 +153,12 @@ pub(super) fn read(path: &Path) -> Result<MapFile> {
     let grid = grid.map_err(|e| e.at(path.display()))?;
     let map = Map::new(grid, dims, values).map_err(|e| e.at(path.display()))?;
     let hits = list::<u32>(&mut arrays, "hits", axes)?;
+    let assigned = Assignment {
+        winners: list(&mut arrays, "winners", 1)?,
+        distances: list(&mut arrays, "distances", 1)?,
+    };
+    let text = |name: &str| meta[name].as_str().map(str::to_owned);
+    let source = text("map_of").map(|path| (path, text("array")));
     let errors = Errors {
         epochs: list(&mut arrays, "epochs", 1)?,
         quantisation: list(&mut arrays, "quantisation_error", 1)?,
@@ -155,6 +174,8 @@ pub(super) fn read(path: &Path) -> Result<MapFile> {
     }
     Ok(MapFile {
         map: map.with_metric(metric),
+        source,
+        assigned,
         hits,
         errors,
     })

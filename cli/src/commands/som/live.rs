@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use betz::som::{Lattice, Map, Samples};
+use betz::som::{Assignment, Lattice, Map, Samples};
 use betz::{Progress, Result};
-use betz_monitor::{Contents, MapErrors, MapShape, MapStage, MapView, Monitor};
+use betz_monitor::{Contents, MapErrors, MapSamples, MapShape, MapStage, MapView, Monitor};
 
 use super::args::Som;
 use crate::browser::Door;
@@ -53,13 +53,15 @@ impl Live {
         if !args.live {
             return Ok(live);
         }
-        let some = super::evenly(map, samples, LOOK_PRODUCTS);
+        let some = map.evenly(samples, LOOK_PRODUCTS);
         let (all, few) = (
             samples.count() as u64,
             (some.len() / samples.dims().max(1)) as u64,
         );
         let hits = if args.online { few } else { all };
-        let mapped = MapView::new(&name_of(args.data()), shape(map))?.with_samples(all, hits, few);
+        let mapped = MapView::new(&name_of(args.data()), shape(map))?
+            .with_layers(map.grid().layers())?
+            .with_samples(all, hits, few);
         let shown = Contents {
             maps: vec![mapped.clone()],
             ..Contents::default()
@@ -138,6 +140,18 @@ impl Live {
         Ok(())
     }
 
+    /// Shows the samples of each node of the finished map.
+    pub(super) fn assigned(&self, samples: Samples<'_>, found: &Assignment) -> Result<()> {
+        match &self.page {
+            None => Ok(()),
+            Some(page) => page.map.assigned(MapSamples {
+                winners: found.winners.clone(),
+                distances: found.distances.clone(),
+                values: samples.values().to_vec(),
+            }),
+        }
+    }
+
     /// The page stays until Ctrl-C.
     pub(super) fn stay(self) {
         let Some(page) = self.page else { return };
@@ -159,7 +173,7 @@ pub(super) fn shape(map: &Map) -> MapShape {
         rows: grid.layers() * grid.rows(),
         columns: grid.columns(),
         hexagonal: grid.lattice() == Lattice::Hexagonal,
-        torus: grid.is_torus() && grid.layers() == 1,
+        torus: grid.is_torus(),
         dims: map.dims(),
     }
 }

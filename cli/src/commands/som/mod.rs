@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         batch(args, start, samples, &mut shown, &bar)?
     };
     drop(bar);
-    let some = evenly(&map, samples, QUALITY_PRODUCTS);
+    let some = map.evenly(samples, QUALITY_PRODUCTS);
     let some = Samples::new(&some, samples.dims())?;
     let (quality, looked_at) = (map.quality(some)?, some.count());
     live.end(
@@ -112,7 +112,12 @@ pub(crate) fn run(args: &Som) -> Result<()> {
     for winner in &assigned.winners {
         hits[*winner as usize] += 1;
     }
-    file::save(out, data, &map, &hits, &assigned, &live.errors)?;
+    live.assigned(samples, &assigned)?;
+    let source = file::Source {
+        path: data,
+        array: args.array.as_deref(),
+    };
+    file::save(out, source, &map, &hits, &assigned, &live.errors)?;
     let mut drawn: Vec<String> = (pictures.files[..pictures.drawn].iter())
         .map(|p| p.display().to_string())
         .collect();
@@ -345,14 +350,6 @@ fn online(
     took.epochs = online.passes();
     online.write(&mut map)?;
     Ok((map, took))
-}
-
-/// Samples that are evenly spread, as many as so many products of a sample and a node take, and a hundred at least.
-fn evenly(map: &Map, samples: Samples<'_>, products: usize) -> Vec<f32> {
-    let each = map.grid().nodes().saturating_mul(samples.dims());
-    let most = (products / each).clamp(100, samples.count().max(100));
-    let every = samples.count().div_ceil(most).max(1);
-    samples.rows().step_by(every).flatten().copied().collect()
 }
 
 /// The nodes that `--map` or `--positions` gives.

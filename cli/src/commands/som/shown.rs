@@ -5,9 +5,10 @@ use std::path::Path;
 use betz::som::{Grid, Lattice, Map};
 use betz::sort::Sorter;
 use betz::{Error, Result};
-use betz_monitor::{MapErrors, MapStage, MapUnit, MapView};
+use betz_monitor::{MapErrors, MapSamples, MapStage, MapUnit, MapView};
 
 use super::file::{self, MapFile};
+use super::input;
 use super::live::{shape, stage};
 use crate::commands::monitor::name_of;
 
@@ -16,9 +17,17 @@ use crate::commands::monitor::name_of;
 /// # Errors
 /// For arrays that are not those of a map.
 pub(crate) fn read(path: &Path) -> Result<MapView> {
-    let MapFile { map, hits, errors } = file::read(path)?;
+    let MapFile {
+        map,
+        source,
+        assigned,
+        hits,
+        errors,
+    } = file::read(path)?;
     let samples: u64 = hits.iter().map(|h| u64::from(*h)).sum();
-    let shown = MapView::new(&name_of(path), shape(&map))?.with_samples(samples, samples, 0);
+    let shown = MapView::new(&name_of(path), shape(&map))?
+        .with_layers(map.grid().layers())?
+        .with_samples(samples, samples, 0);
     let last = errors.epochs.last().copied().unwrap_or(0.0);
     shown
         .show(stage(&map, hits, last))
@@ -32,7 +41,26 @@ pub(crate) fn read(path: &Path) -> Result<MapView> {
             topographic,
         });
     }
+    if !assigned.winners.is_empty() {
+        let samples = MapSamples {
+            values: values(source, assigned.winners.len(), map.dims()),
+            winners: assigned.winners,
+            distances: assigned.distances,
+        };
+        shown.assigned(samples).map_err(|e| e.at(path.display()))?;
+    }
     Ok(shown)
+}
+
+/// The data of a map, if they are still where they were and have as many samples; empty otherwise.
+fn values(source: Option<(String, Option<String>)>, samples: usize, dims: usize) -> Vec<f32> {
+    let Some((path, array)) = source else {
+        return Vec::new();
+    };
+    match input::read(Path::new(&path), array.as_deref()) {
+        Ok(data) if data.dims == dims && data.values.len() == samples * dims => data.values,
+        _ => Vec::new(),
+    }
 }
 
 /// The maps of a sorter, one a group of channels, with the units that their nodes stand for.

@@ -237,6 +237,16 @@ impl Map {
         Ok(Assignment { winners, distances })
     }
 
+    /// The distance of every sample from every node, (samples, nodes), in f64.
+    ///
+    /// # Errors
+    /// As [`Map::winners`].
+    pub fn distances(&self, samples: Samples<'_>) -> Result<Vec<f64>> {
+        self.check(samples)?;
+        let planes = metric::Planes::new(&self.weights, self.dims)?;
+        metric::distances(self.metric, samples, &planes)
+    }
+
     /// Number of samples that each node wins.
     ///
     /// # Errors
@@ -255,6 +265,15 @@ impl Map {
     /// As [`Map::winners`].
     pub fn quality(&self, samples: Samples<'_>) -> Result<Quality> {
         quality::quality(self, samples)
+    }
+
+    /// Samples that are evenly spread, row by row: as many as that many products of a sample's number and a weight, and a
+    /// hundred at least. The quality of a map can be measured on them.
+    pub fn evenly(&self, samples: Samples<'_>, products: usize) -> Vec<f32> {
+        let each = self.grid.nodes().saturating_mul(samples.dims());
+        let most = (products / each).clamp(100, samples.count().max(100));
+        let every = samples.count().div_ceil(most).max(1);
+        samples.rows().step_by(every).flatten().copied().collect()
     }
 
     pub(crate) fn check(&self, samples: Samples<'_>) -> Result<()> {

@@ -165,6 +165,28 @@ pub(super) fn winners(
     Ok(found)
 }
 
+/// The distance of every sample from every node, (samples, nodes): that of [`Metric::distance`] to the last bit.
+pub(super) fn distances(metric: Metric, samples: Samples<'_>, planes: &Planes) -> Result<Vec<f64>> {
+    let count = samples.count().saturating_mul(planes.nodes);
+    memory::plan("distances", count as u128 * 8)?;
+    let mut found = memory::filled("distances", 0.0, count)?;
+    found
+        .par_chunks_mut(planes.nodes)
+        .enumerate()
+        .for_each_init(Arch::new, |arch, (s, found)| {
+            let target = Target::new(metric, samples.row(s));
+            arch.dispatch(AllDistances {
+                nodes: Nearest {
+                    metric,
+                    planes: planes.view(),
+                    target: &target,
+                },
+                found,
+            });
+        });
+    Ok(found)
+}
+
 /// The nearest node and its distance, which is that of [`Metric::distance`] to the last bit.
 pub(super) fn nearest(
     arch: Arch,
@@ -191,23 +213,54 @@ impl WithSimd for Nearest<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> (usize, f64) {
-        // One loop per metric, so that the choice is outside of it.
-        match self.metric {
-            Metric::Euclidean => self.search(Metric::Euclidean),
-            Metric::Manhattan => self.search(Metric::Manhattan),
-            Metric::Chebyshev => self.search(Metric::Chebyshev),
-            Metric::Cosine => self.search(Metric::Cosine),
-            Metric::Correlation => self.search(Metric::Correlation),
+        let mut best = (usize::MAX, f64::INFINITY);
+        self.each(|node, distance| {
+            if distance < best.1 {
+                best = (node, distance);
+            }
+        });
+        // Distances beyond f64 are equal.
+        if best.0 == usize::MAX {
+            (0, f64::INFINITY)
+        } else {
+            best
         }
     }
 }
 
+struct AllDistances<'a> {
+    nodes: Nearest<'a>,
+    found: &'a mut [f64],
+}
+
+impl WithSimd for AllDistances<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.nodes
+            .each(|node, distance| self.found[node] = distance);
+    }
+}
+
 impl Nearest<'_> {
+    /// Every node and its distance, in ascending order.
+    #[inline(always)]
+    fn each(&self, take: impl FnMut(usize, f64)) {
+        // One loop per metric, so that the choice is outside of it.
+        match self.metric {
+            Metric::Euclidean => self.search(Metric::Euclidean, take),
+            Metric::Manhattan => self.search(Metric::Manhattan, take),
+            Metric::Chebyshev => self.search(Metric::Chebyshev, take),
+            Metric::Cosine => self.search(Metric::Cosine, take),
+            Metric::Correlation => self.search(Metric::Correlation, take),
+        }
+    }
+
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // by index over arrays of known length: these become vectors
-    fn search(&self, metric: Metric) -> (usize, f64) {
+    fn search(&self, metric: Metric, mut take: impl FnMut(usize, f64)) {
         let (dims, padded) = (self.target.x.len(), self.planes.padded);
-        let mut best = (usize::MAX, f64::INFINITY);
         for chunk in (0..self.planes.nodes).step_by(LANES) {
             let lanes = |d: usize| &self.planes.values[d * padded + chunk..][..LANES];
             let mut means = [0.0_f64; LANES];
@@ -229,16 +282,8 @@ impl Nearest<'_> {
             }
             for lane in 0..LANES.min(self.planes.nodes - chunk) {
                 let distance = metric.finish(sums[lane], squares[lane], self.target.length);
-                if distance < best.1 {
-                    best = (chunk + lane, distance);
-                }
+                take(chunk + lane, distance);
             }
-        }
-        // Distances beyond f64 are equal.
-        if best.0 == usize::MAX {
-            (0, f64::INFINITY)
-        } else {
-            best
         }
     }
 }
@@ -265,6 +310,13 @@ mod tests {
             for (name, metric) in Metric::NAMES {
                 assert_eq!(metric.name(), name);
                 let found = winners(metric, samples, &planes).unwrap();
+                let all = distances(metric, samples, &planes).unwrap();
+                for (x, all) in samples.rows().zip(all.chunks_exact(nodes)) {
+                    for (w, distance) in weights.chunks_exact(dims).zip(all) {
+                        assert!((distance - oracle::distance(metric, x, w)).abs() < 1e-12);
+                        assert_eq!(distance.to_bits(), metric.distance(x, w).to_bits());
+                    }
+                }
                 for (x, (node, distance)) in samples.rows().zip(found) {
                     let all: Vec<f64> = (weights.chunks_exact(dims))
                         .map(|w| oracle::distance(metric, x, w))

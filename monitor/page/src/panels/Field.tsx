@@ -2,7 +2,7 @@
 import { useRef } from "preact/hooks";
 import { dim, ramp } from "../draw/colour.ts";
 import { communityInk, css } from "../net/ink.ts";
-import { NO_UNIT, layout, middle, nodeAt, range, share, type Info, type Layout } from "../som/model.ts";
+import { NO_UNIT, bodyAt, layout, middle, nodeAt, project, range, share, sideBySide, tiles, type Body, type Info, type Layout, type Tile, type Turn } from "../som/model.ts";
 import * as som from "../som/state.ts";
 import { colours, painted } from "../theme.ts";
 import { useDrawn } from "./Canvas.tsx";
@@ -50,22 +50,20 @@ function outline(g: CanvasRenderingContext2D, info: Info, l: Layout, node: numbe
   g.stroke();
 }
 
-/** Draws the map as it is shown into a plane of so many pixels; gives where its nodes lie. */
-export function paintField(g: CanvasRenderingContext2D, w: number, h: number, info: Info): Layout {
-  const picked = som.cell.value, around = som.around.value;
-  const foot = 22, how = colouring(info), l = layout(info, w - 8, h - foot - 8), nodes = info.rows * info.columns;
-  l.x += 4; l.y += 4;
-  if (!how) return l;
+type Ink = (node: number) => readonly [number, number, number];
+/** The nodes of one map, and the one that is picked. */
+function paintNodes(g: CanvasRenderingContext2D, info: Info, l: Layout, of: Ink): void {
+  const picked = som.cell.value, around = som.around.value, nodes = info.rows * info.columns;
   if (l.size >= DRAWN_ONE_BY_ONE) {
     // A hair more than its place: no seams.
     for (let n = 0; n < nodes; n++) {
-      const [x, y] = middle(info, l, n), c = how.of(n);
+      const [x, y] = middle(info, l, n), c = of(n);
       g.fillStyle = `rgb(${c[0]} ${c[1]} ${c[2]})`;
       if (info.hexagonal) { hexagon(g, x, y, l.size + 0.6); g.fill(); } else g.fillRect(x - l.size / 2, y - l.size / 2, l.size + 0.5, l.size + 0.5);
     }
   } else {
     const held = document.createElement("canvas"), image = new ImageData(info.columns, info.rows);
-    for (let n = 0; n < nodes; n++) image.data.set([...how.of(n), 255], 4 * n);
+    for (let n = 0; n < nodes; n++) image.data.set([...of(n), 255], 4 * n);
     held.width = info.columns; held.height = info.rows;
     held.getContext("2d")!.putImageData(image, 0, 0);
     g.imageSmoothingEnabled = false;
@@ -78,8 +76,50 @@ export function paintField(g: CanvasRenderingContext2D, w: number, h: number, in
     g.lineWidth = 3; g.strokeStyle = colours.bad.css;
     outline(g, info, l, picked);
   }
+}
+
+/** The nodes of a map of several layers as discs, the nearest in front. */
+function paintBody(g: CanvasRenderingContext2D, body: Body, of: Ink): void {
+  const picked = som.cell.value, around = new Set(som.around.value), [low, high] = range(body.near), radius = RADIUS * body.size;
+  g.lineWidth = 1;
+  for (const n of body.order) {
+    const c = of(n), lit = 0.65 + 0.35 * share(body.near[n]!, [low, high]);
+    g.beginPath(); g.arc(body.x[n]!, body.y[n]!, Math.max(1, radius), 0, 2 * Math.PI);
+    g.fillStyle = `rgb(${c.map(v => Math.round(v * lit)).join(" ")})`; g.fill();
+    if (n === picked || around.has(n)) { g.lineWidth = n === picked ? 3 : 1.5; g.strokeStyle = n === picked ? colours.bad.css : colours.warn.css; g.stroke(); }
+  }
+}
+/** Radius of a disc, in sizes of a node. */
+const RADIUS = 0.36;
+
+/** The U-matrix and component planes side by side, each in its own scale. */
+function paintTiles(g: CanvasRenderingContext2D, w: number, h: number, info: Info, from: number): Layout[] {
+  const now = som.surface.value, held = som.gallery.value, dims = sideBySide(info.dims, from), of = `${info.id}/${info.stages[som.stage.value]?.number} ${dims.join()}`, RAMP = ramp();
+  const placed = tiles(dims.length + 1, info, w, h, 18).map((t: Tile) => { const l = layout(info, t.w, t.h); return { ...l, x: l.x + t.x, y: l.y + t.y, top: t.y, left: t.x }; });
+  placed.forEach((l, k) => {
+    const values = k === 0 ? now?.heights : held?.of === of ? held.values[k - 1] : undefined;
+    g.fillStyle = colours.dim.css; g.font = font(11); g.textAlign = "left"; g.textBaseline = "bottom";
+    g.fillText(k === 0 ? "U-matrix" : info.names?.[dims[k - 1]!] ?? String(dims[k - 1]), l.left, l.top - 3);
+    if (!values) return;
+    const ends = range(values), inks = k === 0 ? (dim() ? [...RAMP].reverse() : GREYS) : RAMP;
+    paintNodes(g, info, l, n => inks[Math.round(255 * share(values[n]!, ends))]!);
+  });
+  return placed;
+}
+
+/** Places of the nodes in a picture: of one map, of several side by side, or in three dimensions. */
+export interface Placed { maps: Layout[]; body: Body | null }
+/** Draws the map as it is shown into a plane of so many pixels; gives where its nodes lie. */
+export function paintField(g: CanvasRenderingContext2D, w: number, h: number, info: Info): Placed {
+  const shown = som.shown.value, turn: Turn | null = som.turn3d.value;
+  if (shown.what === "all") return { maps: paintTiles(g, w, h, info, shown.from), body: null };
+  const foot = 22, how = colouring(info), l = layout(info, w - 8, h - foot - 8), nodes = info.rows * info.columns;
+  const body = turn ? project(info, turn, w - 8, h - foot - 8) : null;
+  l.x += 4; l.y += 4;
+  if (!how) return { maps: [l], body };
+  if (body) paintBody(g, body, how.of); else paintNodes(g, info, l, how.of);
   const units = som.surface.value?.units;
-  if (som.shown.value.what === "units" && units && l.size >= 12) {
+  if (shown.what === "units" && units && !body && l.size >= 12) {
     g.font = font(Math.min(13, l.size * 0.5)); g.textAlign = "center"; g.textBaseline = "middle"; g.fillStyle = "#000";
     for (let n = 0; n < nodes; n++) if (units[n] !== NO_UNIT) { const [x, y] = middle(info, l, n); g.fillText((info.units[units[n]!]?.name ?? "").replace(/^unit/, ""), x, y); }
   }
@@ -90,11 +130,13 @@ export function paintField(g: CanvasRenderingContext2D, w: number, h: number, in
     g.textAlign = "right"; g.fillText(how.low, w / 2 - bar / 2 - 6, h - 7);
     g.textAlign = "left"; g.fillText(how.high, w / 2 + bar / 2 + 6, h - 7);
   }
-  return l;
+  return { maps: [l], body };
 }
 
+/** Pixels by which a pointer moves before it rotates, and degrees per pixel. */
+const STILL = 3, DEGREES = 0.5;
 export function Field() {
-  const canvas = useRef<HTMLCanvasElement>(null), placed = useRef<Layout | null>(null);
+  const canvas = useRef<HTMLCanvasElement>(null), placed = useRef<Placed | null>(null), drag = useRef<{ x: number; y: number; far: boolean } | null>(null);
   useDrawn(() => {
     void painted.value;
     const info = som.info.value, on = surface(canvas.current);
@@ -102,19 +144,27 @@ export function Field() {
   }, canvas);
   const click = (e: MouseEvent): void => {
     const box = canvas.current?.getBoundingClientRect(), info = som.info.value, l = placed.current;
-    if (!box || !info || !l) return;
-    const node = nodeAt(info, l, e.clientX - box.left, e.clientY - box.top);
+    if (!box || !info || !l || drag.current?.far) return;
+    const x = e.clientX - box.left, y = e.clientY - box.top;
+    const node = l.body ? bodyAt(l.body, RADIUS * l.body.size, x, y) : l.maps.map(m => nodeAt(info, m, x, y)).find(n => n !== null) ?? null;
     if (node !== null) som.pick(node === som.cell.value ? null : node);
+  };
+  const press = (e: PointerEvent): void => { drag.current = { x: e.clientX, y: e.clientY, far: false }; };
+  const move = (e: PointerEvent): void => {
+    const from = drag.current;
+    if (!from || e.buttons === 0 || !som.turn3d.value || !from.far && Math.hypot(e.clientX - from.x, e.clientY - from.y) < STILL) return;
+    som.rotate((from.x - e.clientX) * DEGREES, (e.clientY - from.y) * DEGREES);
+    drag.current = { x: e.clientX, y: e.clientY, far: true };
   };
   const key = (e: KeyboardEvent): void => {
     const by: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }, to = by[e.key];
     if (!to || e.ctrlKey || e.metaKey || e.altKey) return;
     e.preventDefault(); e.stopPropagation();
-    som.moveCell(...to);
+    if (e.shiftKey && som.turn3d.value) som.rotate(10 * to[1], -10 * to[0]); else som.moveCell(...to);
   };
   const info = som.info.value;
-  return <canvas ref={canvas} class="somfield" tabIndex={0} role="img" onClick={click} onKeyDown={key}
-    aria-label={`${info ? `Map of ${info.rows} rows and ${info.columns} columns of ${info.hexagonal ? "hexagons" : "squares"}` : "Map"}; arrow keys go from node to node, the panels beside it say the same in numbers`} />;
+  return <canvas ref={canvas} class="somfield" tabIndex={0} role="img" onClick={click} onPointerDown={press} onPointerMove={move} onKeyDown={key}
+    aria-label={`${info ? `Map of ${info.rows} rows and ${info.columns} columns of ${info.hexagonal ? "hexagons" : "squares"}` : "Map"}; arrow keys go from node to node${som.turn3d.value ? ", with Shift they turn it" : ""}, the panels beside it say the same in numbers`} />;
 }
 
 export function unitCss(unit: number): string { return css(communityInk(unit)); }

@@ -1,12 +1,12 @@
 // A map's nodes on the screen, and colours for them: what needs no browser.
 export interface Unit { name: string; spikes: number; rate_hz: number; waveform: number[] }
 export interface Info {
-  id: number; name: string; rows: number; columns: number; hexagonal: boolean; torus: boolean; dims: number; names: string[] | null; units: Unit[];
+  id: number; name: string; rows: number; columns: number; hexagonal: boolean; torus: boolean; dims: number; layers: number; assigned: boolean; sample_values: boolean; names: string[] | null; units: Unit[];
   samples: number; hit_samples: number; error_samples: number; version: number; training: [number, number] | null;
   stages: { number: number; epochs: number; hits: boolean }[]; left_out: number; errors: [number, number | null, number | null][];
 }
-/** Content of the map's view: heights, hits, units, one plane, or three planes as red, green and blue. */
-export type Shown = { what: "heights" | "hits" | "units" } | { what: "plane"; dim: number } | { what: "rgb"; dims: [number, number, number] };
+/** Content of the map's view: heights, hits, units, one plane, the U-matrix and planes side by side, or three planes as red, green and blue. */
+export type Shown = { what: "heights" | "hits" | "units" } | { what: "all"; from: number } | { what: "plane"; dim: number } | { what: "rgb"; dims: [number, number, number] };
 
 export const NO_UNIT = 0xffff_ffff;
 /** Height of a row of hexagons, in widths. */
@@ -14,6 +14,8 @@ const ROW = Math.sqrt(3) / 2;
 
 export function readShown(text: string | undefined, dims: number): Shown {
   if (text === "hits" || text === "units") return { what: text };
+  const side = /^all(\d{1,7})$/.exec(text ?? "");
+  if (side && Number(side[1]) < dims) return { what: "all", from: Number(side[1]) };
   const numbers = (text ?? "").split(",").map(n => /^\d{1,7}$/.test(n) ? Number(n) : NaN);
   if (numbers.every(n => n < dims)) {
     if (numbers.length === 1) return { what: "plane", dim: numbers[0]! };
@@ -21,7 +23,7 @@ export function readShown(text: string | undefined, dims: number): Shown {
   }
   return { what: "heights" };
 }
-export const writeShown = (s: Shown): string | undefined => s.what === "heights" ? undefined : s.what === "plane" ? String(s.dim) : s.what === "rgb" ? s.dims.join(",") : s.what;
+export const writeShown = (s: Shown): string | undefined => s.what === "heights" ? undefined : s.what === "all" ? `all${s.from}` : s.what === "plane" ? String(s.dim) : s.what === "rgb" ? s.dims.join(",") : s.what;
 
 /** The stage to look at: the one that is asked for, the nearest before it where that is not kept; without one the last. */
 export function stageAt(stages: Info["stages"], asked: number | null): number {
@@ -56,19 +58,72 @@ export function nodeAt(info: Pick<Info, "rows" | "columns" | "hexagonal">, l: La
   return best;
 }
 
-/** The nodes that touch one, as crates/base/som counts them. */
-export function neighbours(info: Pick<Info, "rows" | "columns" | "hexagonal" | "torus">, node: number): number[] {
-  const row = Math.floor(node / info.columns), column = node % info.columns, odd = row % 2;
-  const off: [number, number][] = !info.hexagonal ? [[-1, -1], [-1, 0], [-1, 1], [0, -1], [0, 1], [1, -1], [1, 0], [1, 1]]
-    : odd === 0 ? [[-1, -1], [-1, 0], [0, -1], [0, 1], [1, -1], [1, 0]] : [[-1, 0], [-1, 1], [0, -1], [0, 1], [1, 0], [1, 1]];
+/** The nodes that touch one, as crates/base/som counts them. Layers lie one below the other in the rows. */
+export function neighbours(info: Pick<Info, "rows" | "columns" | "hexagonal" | "torus" | "layers">, node: number): number[] {
+  const high = info.rows / info.layers, line = Math.floor(node / info.columns), layer = Math.floor(line / high), row = line % high, column = node % info.columns, odd = row % 2;
+  const off: [number, number][] = !info.hexagonal ? [[-1, -1], [-1, 0], [-1, 1], [0, -1], [0, 0], [0, 1], [1, -1], [1, 0], [1, 1]]
+    : odd === 0 ? [[-1, -1], [-1, 0], [0, -1], [0, 0], [0, 1], [1, -1], [1, 0]] : [[-1, 0], [-1, 1], [0, -1], [0, 0], [0, 1], [1, 0], [1, 1]];
   const found: number[] = [], along = (at: number, by: number, n: number): number => info.torus ? (at + by + n) % n : at + by;
-  for (const [down, right] of off) {
-    const r = along(row, down, info.rows), c = along(column, right, info.columns);
-    if (r < 0 || r >= info.rows || c < 0 || c >= info.columns) continue;
-    const other = r * info.columns + c;
+  for (const up of info.layers > 1 ? [-1, 0, 1] : [0]) for (const [down, right] of off) {
+    const l = along(layer, up, info.layers), r = along(row, down, high), c = along(column, right, info.columns);
+    if (l < 0 || l >= info.layers || r < 0 || r >= high || c < 0 || c >= info.columns) continue;
+    const other = (l * high + r) * info.columns + c;
     if (other !== node && !found.includes(other)) found.push(other);
   }
   return found;
+}
+
+/** Most planes beside the U-matrix at a time. */
+export const MOST_SIDE_BY_SIDE = 15;
+/** The planes that are side by side, from one on. */
+export const sideBySide = (dims: number, from: number): number[] => Array.from({ length: Math.min(MOST_SIDE_BY_SIDE, dims - from) }, (_, k) => from + k);
+export interface Tile { x: number; y: number; w: number; h: number }
+/** Fields for so many maps in a plane: the division in which the maps become largest. */
+export function tiles(count: number, info: Pick<Info, "rows" | "columns" | "hexagonal">, w: number, h: number, head: number): Tile[] {
+  let across = 1, largest = 0;
+  for (let n = 1; n <= count; n++) {
+    const size = layout(info, w / n - 8, h / Math.ceil(count / n) - head - 8).size;
+    if (size > largest) { largest = size; across = n; }
+  }
+  const wide = w / across, high = h / Math.ceil(count / across);
+  return Array.from({ length: count }, (_, k) => ({ x: k % across * wide + 4, y: Math.floor(k / across) * high + head, w: wide - 8, h: high - head - 8 }));
+}
+
+/** Direction from which a map in three dimensions is seen, in degrees. */
+export interface Turn { around: number; up: number }
+export const DEFAULT_TURN: Turn = { around: 30, up: 25 };
+export function readTurn(text: string | undefined): Turn | null {
+  const found = /^(\d{1,3}),(-?\d{1,2})$/.exec(text ?? "");
+  return found && Number(found[1]) < 360 && Math.abs(Number(found[2])) <= 90 ? { around: Number(found[1]), up: Number(found[2]) } : null;
+}
+export const writeTurn = (t: Turn): string => `${t.around},${t.up}`;
+export const turned = (t: Turn, around: number, up: number): Turn => ({ around: ((Math.round(t.around + around) % 360) + 360) % 360, up: Math.max(-90, Math.min(90, Math.round(t.up + up))) });
+export interface Body { /** Size of a node on the screen. */ size: number; x: Float32Array; y: Float32Array; /** Larger is nearer. */ near: Float32Array; /** The nodes, the farthest first. */ order: Uint32Array }
+/** The nodes of a map of several layers as they are seen from a direction: parallel projection, columns to the right, rows to the back, layers up. */
+export function project(info: Pick<Info, "rows" | "columns" | "hexagonal" | "layers">, turn: Turn, w: number, h: number): Body {
+  const nodes = info.rows * info.columns, high = info.rows / info.layers, deep = info.hexagonal ? ROW : 1;
+  const centre = [(info.columns - 1 + (info.hexagonal && high > 1 ? 0.5 : 0)) / 2, (high - 1) * deep / 2, (info.layers - 1) / 2] as const;
+  // The whole fits from every direction, so that the size stays while it turns.
+  const across = 2 * Math.hypot(...centre) + 1, size = Math.max(0.01, Math.min(w, h) / across);
+  const [sa, ca, su, cu] = [turn.around, turn.up].flatMap(d => [Math.sin(d * Math.PI / 180), Math.cos(d * Math.PI / 180)]) as [number, number, number, number];
+  const body: Body = { size, x: new Float32Array(nodes), y: new Float32Array(nodes), near: new Float32Array(nodes), order: Uint32Array.from({ length: nodes }, (_, k) => k) };
+  for (let n = 0; n < nodes; n++) {
+    const line = Math.floor(n / info.columns), row = line % high, right = n % info.columns + (info.hexagonal ? 0.5 * (row % 2) : 0) - centre[0], back = row * deep - centre[1], up = Math.floor(line / high) - centre[2];
+    const x = right * ca - back * sa, away = right * sa + back * ca;
+    body.x[n] = w / 2 + x * size;
+    body.y[n] = h / 2 - (up * cu + away * su) * size;
+    body.near[n] = up * su - away * cu;
+  }
+  body.order.sort((a, b) => body.near[a]! - body.near[b]!);
+  return body;
+}
+/** The node in front under a point, or null. */
+export function bodyAt(body: Body, radius: number, x: number, y: number): number | null {
+  for (let k = body.order.length - 1; k >= 0; k--) {
+    const n = body.order[k]!;
+    if (Math.hypot(body.x[n]! - x, body.y[n]! - y) <= radius) return n;
+  }
+  return null;
 }
 
 export function range(values: ArrayLike<number>, from = 0, to = values.length): [number, number] {

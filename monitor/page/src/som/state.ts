@@ -3,7 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { More, floats, numbers } from "../link/frame.ts";
 import { frames } from "../link/frames.ts";
 import * as state from "../state.ts";
-import { neighbours, readShown, stageAt, writeShown, type Info, type Shown } from "./model.ts";
+import { DEFAULT_TURN, neighbours, readShown, readTurn, sideBySide, stageAt, turned, writeShown, writeTurn, type Info, type Shown, type Turn } from "./model.ts";
 
 export const maps = signal<string[]>([]);
 export const info = signal<Info | null>(null);
@@ -12,6 +12,10 @@ export const failure = signal<string | null>(null);
 export const surface = signal<{ stage: number; heights: Float32Array; hits: Uint32Array; units: Uint32Array } | null>(null);
 /** Planes, and of which stage and dimensions they are. */
 export const planes = signal<{ of: string; values: Float32Array } | null>(null);
+/** Planes side by side, as they come. */
+export const gallery = signal<{ of: string; dims: number[]; values: Float32Array[] } | null>(null);
+/** Samples of the node that is looked at, nearest first: their numbers, distances, the values of the nearest, and the number of all. */
+export const samples = signal<{ of: string; rows: Uint32Array; distances: Float32Array; values: Float32Array; total: number } | null>(null);
 export const weights = signal<{ of: string; values: Float32Array } | null>(null);
 
 const said = (key: string): number | null => { const v = state.address.value.more[key]; return v !== undefined && /^\d{1,9}$/.test(v) ? Number(v) : null; };
@@ -27,8 +31,12 @@ export const say = (change: Record<string, string | undefined>): void => {
   for (const [key, value] of Object.entries({ ...state.address.value.more, ...change })) if (value !== undefined) more[key] = value;
   state.go({ more });
 };
+/** Direction of the view in three dimensions; null: layers lie side by side. */
+export const turn3d = computed((): Turn | null => (info.value?.layers ?? 1) > 1 && shown.value.what !== "all" ? readTurn(state.address.value.more["td"]) : null);
+export const rotate = (around: number, up: number): void => { const now = turn3d.value; if (now) say({ td: writeTurn(turned(now, around, up)) }); };
+export const stand = (on: boolean): void => say({ td: on ? writeTurn(DEFAULT_TURN) : undefined });
 export const show = (what: Shown): void => say({ mv: writeShown(what) });
-export const choose = (map: number): void => say({ m: map === 0 ? undefined : String(map), st: undefined, cell: undefined, mv: undefined });
+export const choose = (map: number): void => say({ m: map === 0 ? undefined : String(map), st: undefined, cell: undefined, mv: undefined, td: undefined });
 export function goTo(at: number): void {
   const i = info.value, to = i?.stages[at];
   if (!i || !to) return;
@@ -55,7 +63,7 @@ let turn = 0;
 /** Asks for a map, and again whenever there is something new, as long as it is trained and looked at. */
 async function follow(id: number): Promise<void> {
   const mine = ++turn;
-  info.value = null; surface.value = null; planes.value = null;
+  info.value = null; surface.value = null; planes.value = null; gallery.value = null; samples.value = null;
   for (let after = 0; mine === turn;) {
     try {
       const answer = await fetch(`api/map/${id}?after=${after}`);
@@ -98,6 +106,27 @@ export function begin(): void {
     if (at === null || what.what !== "plane" && what.what !== "rgb") return;
     const dims = what.what === "plane" ? [what.dim] : what.dims, of = `${at} ${dims.join()}`;
     void frames(`api/map/${at}/planes?dims=${dims.join()}`).then(f => { if (number.peek() === at && writeShown(shown.peek()) === writeShown(what)) planes.value = { of, values: floats(f, More.Value) }; }).catch(problem);
+  });
+  effect(() => {
+    const at = number.value, what = shown.value, i = info.value;
+    if (at === null || what.what !== "all" || !i) return;
+    const dims = sideBySide(i.dims, what.from), of = `${at} ${dims.join()}`, mine = (): boolean => number.peek() === at && writeShown(shown.peek()) === writeShown(what);
+    if (gallery.peek()?.of === of) return;
+    void (async () => {
+      const values: Float32Array[] = [], nodes = i.rows * i.columns;
+      for (let k = 0; k < dims.length; k += 3) {
+        const some = dims.slice(k, k + 3), found = floats(await frames(`api/map/${at}/planes?dims=${some.join()}`), More.Value);
+        if (!mine()) return;
+        some.forEach((_, j) => values.push(found.subarray(j * nodes, (j + 1) * nodes)));
+        gallery.value = { of, dims, values: [...values] };
+      }
+    })().catch(problem);
+  });
+  effect(() => {
+    const i = info.value, node = cell.value;
+    if (!i?.assigned || node === null) { samples.value = null; return; }
+    const of = `${i.id} ${node} ${i.version}`;
+    void frames(`api/map/${i.id}/samples/${node}`).then(f => { if (info.peek() === i && cell.peek() === node) samples.value = { of, rows: numbers(f, More.Count), distances: floats(f, More.Value), values: floats(f, More.Beside), total: f.ticks }; }).catch(problem);
   });
   effect(() => {
     const at = number.value, node = cell.value;

@@ -7,7 +7,7 @@ import { Field, paintField, unitCss } from "../panels/Field.tsx";
 import { origin, save } from "../panels/Export.tsx";
 import { table } from "../draw/table.ts";
 import { Panel, font } from "../panels/Panel.tsx";
-import { stageWords, NO_UNIT, range, share, type Info } from "../som/model.ts";
+import { stageWords, MOST_SIDE_BY_SIDE, NO_UNIT, range, share, type Info } from "../som/model.ts";
 import * as som from "../som/state.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
@@ -24,11 +24,13 @@ function Which({ info, dim, label, set }: { info: Info; dim: number; label: stri
 
 function Tools({ info }: { info: Info }) {
   const shown = som.shown.value;
-  const choose = (what: string): void => som.show(what === "plane" ? { what, dim: 0 } : what === "rgb" ? { what, dims: [0, 1, 2] } : { what: what as "heights" | "hits" | "units" });
+  const choose = (what: string): void => som.show(what === "plane" ? { what, dim: 0 } : what === "rgb" ? { what, dims: [0, 1, 2] } : what === "all" ? { what, from: 0 } : { what: what as "heights" | "hits" | "units" });
   return <span class="tools">
     {som.maps.value.length > 1 && <label>of <select class="library" value={String(som.which.value)} onChange={e => som.choose(Number(e.currentTarget.value))}>{som.maps.value.map((m, k) => <option key={k} value={String(k)}>{m}</option>)}</select></label>}
-    <label>shows <select value={shown.what} onChange={e => choose(e.currentTarget.value)}><option value="heights">U-matrix</option><option value="hits">hits</option>{info.units.length > 0 && <option value="units">units</option>}<option value="plane">a component</option>{info.dims >= 3 && <option value="rgb">three as red, green, blue</option>}</select></label>
+    <label>shows <select value={shown.what} onChange={e => choose(e.currentTarget.value)}><option value="heights">U-matrix</option><option value="hits">hits</option>{info.units.length > 0 && <option value="units">units</option>}<option value="plane">a component</option><option value="all">U-matrix and components</option>{info.dims >= 3 && <option value="rgb">three as red, green, blue</option>}</select></label>
     {shown.what === "plane" && <Which info={info} dim={shown.dim} label="component" set={dim => som.show({ what: "plane", dim })} />}
+    {shown.what === "all" && info.dims > MOST_SIDE_BY_SIDE && <Which info={info} dim={shown.from} label="from" set={from => som.show({ what: "all", from })} />}
+    {info.layers > 1 && shown.what !== "all" && <label><input type="checkbox" checked={som.turn3d.value !== null} onChange={e => som.stand(e.currentTarget.checked)} /> in 3-D</label>}
     {shown.what === "rgb" && shown.dims.map((dim, k) => <Which key={k} info={info} dim={dim} label={["red", "green", "blue"][k]!} set={d => som.show({ what: "rgb", dims: shown.dims.map((o, i) => i === k ? d : o) as [number, number, number] })} />)}
   </span>;
 }
@@ -71,6 +73,35 @@ function Errors({ info }: { info: Info }) {
     <p class="legend">quantisation {digits(info.errors.findLast(e => e[1] !== null)?.[1])}, topographic {digits(topographic?.[2])}{topographic ? ` after ${digits(topographic[0])} epochs` : ""}{info.error_samples > 0 ? `; ${info.hit_samples < info.samples ? "both" : "the latter"} on ${whole(info.error_samples)} of ${plural(info.samples, "sample")}` : ""}</p></>;
 }
 
+const css = (values: ArrayLike<number>): string => `rgb(${[0, 1, 2].map(k => Math.round(255 * Math.min(1, Math.max(0, values[k]!)))).join(" ")})`;
+/** Samples of a node: as colours or curves if their values are here, and as rows. */
+function Samples({ info }: { info: Info }) {
+  const held = som.samples.value;
+  if (!info.assigned) return <p class="dim">The samples of this node are not known: <code>betz som</code> writes them at the end of a training.</p>;
+  if (!held) return null;
+  const shownValues = held.values.length / info.dims, sample = (k: number): Float32Array => held.values.subarray(k * info.dims, (k + 1) * info.dims);
+  const colour = info.dims === 3 && held.values.every(v => v >= 0 && v <= 1);
+  const draw = (g: CanvasRenderingContext2D, w: number, h: number): void => {
+    void painted.value;
+    const now = som.samples.value, node = som.weights.value?.values;
+    if (!now) return;
+    const ends = range(now.values), x = (k: number) => 6 + k / Math.max(1, info.dims - 1) * (w - 12), y = (v: number) => h - 6 - share(v, ends) * (h - 24);
+    const line = (values: ArrayLike<number>): void => { g.beginPath(); for (let k = 0; k < info.dims; k++) if (k === 0) g.moveTo(x(k), y(values[k]!)); else g.lineTo(x(k), y(values[k]!)); g.stroke(); };
+    g.strokeStyle = colours.x.css; g.lineWidth = 1; g.globalAlpha = 0.4;
+    for (let k = 0; k < now.values.length / info.dims; k++) line(now.values.subarray(k * info.dims, (k + 1) * info.dims));
+    g.globalAlpha = 1;
+    if (node) { g.strokeStyle = colours.bad.css; g.lineWidth = 2; line(node); }
+    g.fillStyle = colours.dim.css; g.font = font(10); g.textAlign = "right"; g.textBaseline = "top"; g.fillText(`${digits(ends[0], 3)} to ${digits(ends[1], 3)}`, w - 4, 2); g.textAlign = "left";
+  };
+  return <section class={held.total > 0 ? "samples" : ""} aria-label="Samples of the node"><h3>{plural(held.total, "sample")}{held.rows.length < held.total ? `, the ${whole(held.rows.length)} nearest here` : ""}</h3>
+    {held.total > 0 && !info.sample_values && <p class="dim">Their values are not here: the data are no longer where they were for the training.</p>}
+    {shownValues > 0 && colour && <p class="swatches" role="img" aria-label={`Colours of ${plural(shownValues, "sample")}`}>{Array.from({ length: shownValues }, (_, k) => <i key={k} style={{ background: css(sample(k)) }} />)}</p>}
+    {shownValues > 0 && !colour && info.dims > 1 && <Plane class="curve" draw={draw} label={`The ${plural(shownValues, "sample")} nearest to the node, and its weights`} />}
+    {held.total > 0 && <div class="rows" tabIndex={0} role="region" aria-label="Samples of the node, nearest first"><table><thead><tr><th scope="col">sample</th><th scope="col">distance</th></tr></thead>
+      <tbody>{[...held.rows].map((row, k) => <tr key={k}><th scope="row">{whole(row)}</th><td>{digits(held.distances[k])}</td></tr>)}</tbody></table></div>}
+  </section>;
+}
+
 function Node({ info }: { info: Info }) {
   const at = som.cell.value, now = som.surface.value, held = som.weights.value;
   const draw = (g: CanvasRenderingContext2D, w: number, h: number): void => {
@@ -80,14 +111,16 @@ function Node({ info }: { info: Info }) {
   };
   if (at === null) return <p class="dim">Pick a node to see its weights and hits here. Arrow keys go to the next node.</p>;
   const unit = now && now.units.length > 0 ? now.units[at]! : NO_UNIT, u = info.units[unit], channel = u ? state.server.value?.source.channel_names.indexOf(u.name) ?? -1 : -1;
-  const facts: [string, string][] = [["row, column", `${Math.floor(at / info.columns) + 1}, ${at % info.columns + 1}`], ["height", digits(now?.heights[at])], ...(now && now.hits.length > 0 ? [["hits", whole(now.hits[at]!)] as [string, string]] : []), ...(info.units.length > 0 ? [["unit", u ? `${u.name}: ${plural(u.spikes, "spike")}, ${digits(u.rate_hz, 3)} Hz` : "none"] as [string, string]] : [])];
+  const line = Math.floor(at / info.columns), high = info.rows / info.layers;
+  const facts: [string, string][] = [...(info.layers > 1 ? [["layer", String(Math.floor(line / high) + 1)] as [string, string]] : []), ["row, column", `${line % high + 1}, ${at % info.columns + 1}`], ["height", digits(now?.heights[at])], ...(now && now.hits.length > 0 ? [["hits", whole(now.hits[at]!)] as [string, string]] : []), ...(info.units.length > 0 ? [["unit", u ? `${u.name}: ${plural(u.spikes, "spike")}, ${digits(u.rate_hz, 3)} Hz` : "none"] as [string, string]] : [])];
   return <><dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
     {u && channel >= 0 && <p><button class="act" onClick={() => state.go({ view: "live", channel })}>its spikes</button></p>}
     {u && u.waveform.length > 1 && <Plane class="curve" label={`Mean waveform of unit ${u.name}, in microvolts`} draw={(g, w, h) => { void painted.value; drawCourse(g, w, h, u.waveform, unitCss(unit)); g.fillStyle = colours.dim.css; g.fillText("mean waveform, µV", 4, 2); }} />}
     {held && info.dims > 1 && <Plane class="curve" draw={draw} label="Weights of the node" />}
     {held && <div class="rows" tabIndex={0} role="region" aria-label="Weights of the node"><table><thead><tr><th scope="col">weight</th><th scope="col">value</th></tr></thead>
       <tbody>{[...held.values.subarray(0, 500)].map((v, k) => <tr key={k} onClick={() => som.show({ what: "plane", dim: k })}><th scope="row"><button class="link" onClick={e => { e.stopPropagation(); som.show({ what: "plane", dim: k }); }}>{nameOf(info, k)}</button></th><td>{digits(v)}</td></tr>)}</tbody></table>
-      {info.dims > 500 && <p class="dim">the first 500 of {whole(info.dims)}</p>}</div>}</>;
+      {info.dims > 500 && <p class="dim">the first 500 of {whole(info.dims)}</p>}</div>}
+    <Samples info={info} /></>;
 }
 
 /** Pixels of a picture to take along. */
@@ -127,7 +160,7 @@ export function SelfMap() {
     {som.failure.value && <p role="alert" class="bad">{som.failure.value}</p>}
     <p>Maps are trained with <code>betz som DATA --out MAP.npz</code>, watched with <code>--live</code>, and shown with <code>betz serve MAP.npz</code>, as are those of a sorter.</p></div></main>;
   return <main class="som">
-    <Panel area="som-field" title="Map" note={`${whole(info.rows)} × ${whole(info.columns)} ${info.hexagonal ? "hexagons" : "squares"}${info.torus ? ", a torus" : ""}, ${whole(info.dims)} weights each${info.samples > 0 ? `, for ${plural(info.samples, "sample")}` : ""}${info.hit_samples > 0 && info.hit_samples < info.samples && som.shown.value.what === "hits" ? `; hits of ${whole(info.hit_samples)} of them` : ""}`} tools={<Tools info={info} />}>
+    <Panel area="som-field" title="Map" note={`${info.layers > 1 ? `${plural(info.layers, "layer")} of ` : ""}${whole(info.rows / info.layers)} × ${whole(info.columns)} ${info.hexagonal ? "hexagons" : "squares"}${info.torus ? ", a torus" : ""}, ${whole(info.dims)} weights each${info.samples > 0 ? `, for ${plural(info.samples, "sample")}` : ""}${info.hit_samples > 0 && info.hit_samples < info.samples && som.shown.value.what === "hits" ? `; hits of ${whole(info.hit_samples)} of them` : ""}`} tools={<Tools info={info} />}>
       <Field />
       {som.failure.value && <p role="alert" class="bad">{som.failure.value}</p>}
       {som.shown.value.what === "hits" && som.surface.value?.hits.length === 0 && <p class="dim">This stage has no hits.</p>}

@@ -1,0 +1,144 @@
+"""Mining with every option of the command, and counting spike by spike."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import betz
+
+DELAYS = [(0.004, 0.006)]
+STRATEGIES = "latest-start serial two-pass hybrid map-concat local-tracking local-tracking-atomic local-tracking-flags".split()
+
+
+@pytest.fixture(scope="module")
+def culture():
+    return betz.simulate.chains(seconds=10, seed=1)
+
+
+def counted(episodes):
+    return [(e.numbers, e.delays, e.count) for e in episodes]
+
+
+def test_strategies_give_the_same_counts(culture):
+    mined = betz.mine(culture[0], delays=DELAYS, threshold=60, strategy=STRATEGIES[0])
+    assert len(mined) > 30 and mined.device == "cpu" and mined.episodes[0].p is None
+    for strategy in STRATEGIES[1:]:
+        other = betz.mine(culture[0], delays=DELAYS, threshold=60, strategy=strategy, device="cpu")
+        assert counted(other.episodes) == counted(mined.episodes), strategy
+
+
+def test_given_episodes_are_counted(culture):
+    recording = culture[0]
+    mined = betz.mine(recording, delays=DELAYS, threshold=60)
+    again = betz.mine(recording, episodes=mined.episodes[::-1], strategy="serial")
+    assert counted(again.episodes) == counted(mined.episodes)[::-1]
+    assert counted(again.maximal)[::-1] == counted(mined.maximal)
+    first, second = mined.maximal[-1].channels[:2]
+    (line,) = betz.mine(recording, episodes=[f"{first} -(0.004,0.006]-> {second}"]).episodes
+    pair = [e for e in mined.episodes if e.channels == [first, second]]
+    assert counted([line]) == counted(pair)
+
+
+def test_chains_are_told_from_chance(culture):
+    recording, chains = culture
+    asked = dict(delays=DELAYS, threshold=60, surrogates=99)
+    tested = betz.mine(recording, **asked)
+    assert counted(tested.episodes) == counted(betz.mine(recording, delays=DELAYS, threshold=60).episodes)
+    for episode in tested.episodes:
+        assert (episode.p is None) == (len(episode) == 1) and episode.part_q is None
+        if episode.p is not None:
+            assert 0.01 <= episode.p <= episode.q <= 1 and episode.expected >= 0
+    kept = betz.mine(recording, fdr=0.05, **asked)
+    assert counted(kept.episodes) == counted(e for e in tested.episodes if e.q is not None and e.q <= 0.05)
+    in_parts = betz.mine(recording, fdr=0.05, parts=True, **asked)
+    found = [e.numbers for e in in_parts.maximal]
+    assert all(chain in found for chain in chains)
+    assert all(e.part_q <= 0.05 for e in in_parts.episodes) and len(in_parts) < len(kept)
+    assert [e.q for e in pickle.loads(pickle.dumps(in_parts)).episodes] == [e.q for e in in_parts.episodes]
+    # Seeds and kinds of surrogates change what is expected, and the same seed does not.
+    means = [
+        [e.expected for e in betz.mine(recording, **asked, **how).episodes if e.expected is not None]
+        for how in ({}, {"seed": 1}, {"seed": 2}, {"shuffle": True}, {"dither_seconds": 0.1})
+    ]
+    assert means[0] == means[1] and all(mean != means[0] for mean in means[2:])
+
+
+def test_a_test_that_nothing_passes_warns():
+    rng = np.random.default_rng(0)
+    ticks = np.sort(rng.choice(20_000, 600, replace=False))
+    noise = betz.Recording.from_spikes(ticks, rng.integers(0, 4, 600), 0.001, duration_ticks=20_000, channels=4)
+    with pytest.warns(betz.BetzWarning, match="no episode passes; to tell k of .* at fdr=0.05 from chance takes"):
+        assert len(betz.mine(noise, delays=DELAYS, threshold=1, max_size=2, surrogates=19, fdr=0.05)) == 0
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({}, TypeError, "delays: expected intervals .*or episodes="),
+        ({"delays": DELAYS}, TypeError, "threshold: expected a count, or episodes="),
+        ({"episodes": ["ch0"], "threshold": 3}, TypeError, "threshold: expected none beside episodes="),
+        ({"episodes": []}, ValueError, "episodes: expected at least one"),
+        ({"episodes": ["nobody"]}, ValueError, "nobody"),
+        ({"strategy": "guess"}, ValueError, "strategy.*expected one of latest-start, serial"),
+        ({"device": "abacus"}, ValueError, "abacus"),
+        ({"surrogates": 0}, ValueError, "surrogates: expected 1 to"),
+        ({"fdr": 0.1}, TypeError, "fdr: expected surrogates="),
+        ({"surrogates": 99, "fdr": 2.0}, ValueError, "fdr: expected a rate above 0 and up to 1"),
+        ({"surrogates": 9, "fdr": 0.01}, ValueError, "fdr 0.01: expected surrogates of at least 99"),
+        ({"surrogates": 99, "parts": True}, ValueError, "parts: expected fdr="),
+        ({"surrogates": 99, "dither_seconds": -1.0}, ValueError, "dither_seconds: expected a finite number"),
+        ({"surrogates": 99, "dither_seconds": 0.1, "shuffle": True}, ValueError, "shuffle: expected no dither_seconds"),
+        ({"surrogates": 99, "seed": -1}, ValueError, "seed: expected a whole number"),
+    ],
+)
+def test_what_is_refused_says_what_was_expected(culture, options, error, message):
+    asked = {"delays": DELAYS, "threshold": 60} if options.keys() & {"strategy", "device", "surrogates", "fdr"} else {}
+    with pytest.raises(error, match=message):
+        betz.mine(culture[0], **asked, **options)
+
+
+def test_a_miner_counts_as_mining_does(culture):
+    recording = culture[0]
+    mined = betz.mine(recording, delays=DELAYS, threshold=60)
+    miner = betz.Miner(recording.channel_names, recording.tick_seconds, episodes=mined.episodes)
+    for part in np.array_split(np.arange(len(recording.spike_ticks)), 7):
+        assert miner.push(recording.spike_ticks[part], recording.spike_channels[part]) == len(part)
+    assert counted(miner.episodes) == counted(mined.episodes)
+    assert miner.events == len(recording.spike_ticks) and miner.late == miner.invalid == 0
+    assert [e.count for e in miner.top(3)] == sorted((e.count for e in mined.episodes), reverse=True)[:3]
+    assert miner.push([0], [0]) == 0 and miner.late == 1
+    assert miner.push([recording.spike_ticks[-1]], [99]) == 0 and miner.invalid == 1
+    miner.reset()
+    assert [e.count for e in miner.episodes] == [0] * len(mined)
+
+
+def test_a_miner_mines_its_window(culture):
+    recording, chains = culture
+    miner = betz.Miner(len(recording.channel_names), recording.tick_seconds, delays=DELAYS, window_seconds=5.0, threshold=30)
+    assert miner.episodes == []
+    miner.push(recording.spike_ticks, recording.spike_channels)
+    found = [e.numbers for e in miner.episodes]
+    assert all(chain in found for chain in chains)
+    assert all(len(e) > 1 for e in miner.episodes) and "Miner: " in repr(miner)
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({}, TypeError, "expected episodes= to count, or delays= to mine a window, got neither"),
+        ({"episodes": ["ch0"], "delays": DELAYS}, TypeError, "got both"),
+        ({"delays": DELAYS}, TypeError, "window_seconds: expected seconds"),
+        ({"delays": DELAYS, "window_seconds": 0.01}, ValueError, "expected a longer window"),
+        ({"episodes": ["ch0"], "threshold": 3}, TypeError, "threshold: expected delays="),
+        ({"episodes": ["ch9"]}, ValueError, "ch9"),
+    ],
+)
+def test_a_miner_refuses(options, error, message):
+    with pytest.raises(error, match=message):
+        betz.Miner(4, 0.001, **options)
+
+
+def test_a_miner_refuses_other_lengths():
+    with pytest.raises(ValueError, match="spike_channels: expected one channel for each of 2 spikes, got 1"):
+        betz.Miner(4, 0.001, episodes=["ch0"]).push([1, 2], [0])
