@@ -21,14 +21,18 @@ const NOTICE = "/*! Preact and @preact/signals, MIT licence, Copyright (c) 2015-
 rmSync("dist", { recursive: true, force: true });
 mkdirSync("dist");
 copyFileSync("src/index.html", "dist/index.html");
+// A script that others do not import: it runs before they are there.
+const begin = { ...options, entryPoints: { begin: "src/begin.ts" }, format: "iife", splitting: false };
 if (process.argv.includes("--watch")) {
+  await (await context({ ...begin, sourcemap: "inline" })).watch();
   await (await context({ ...options, sourcemap: "inline" })).watch();
 } else {
   await build(options);
+  await build(begin);
   writeFileSync("dist/app.js", readFileSync("dist/app.js", "utf8").trimEnd() + "\n" + NOTICE);
   let minified = 0;
   const sum = { first: 0, more: 0 };
-  for (const [name, when] of [["index.html", "first"], ["app.js", "first"], ["shared.js", "first"], ["app.css", "first"], ["more.js", "more"]]) {
+  for (const [name, when] of [["index.html", "first"], ["begin.js", "first"], ["app.js", "first"], ["shared.js", "first"], ["app.css", "first"], ["more.js", "more"]]) {
     const bytes = readFileSync(`dist/${name}`), small = gzipSync(bytes, { level: 9 }).length;
     minified += bytes.length; sum[when] += small;
     console.log(`${name.padEnd(12)} ${String(bytes.length).padStart(7)}  ${String(small).padStart(6)} compressed`);

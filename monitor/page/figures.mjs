@@ -2,7 +2,7 @@
 // default. Needs Linux (CPU times are read from /proc), Chromium, and the examples `watched` and `shown`. CPU times and
 // counts do not depend on what else the machine does; times by the clock do, so its load is printed with them.
 import { readFileSync, readdirSync } from "node:fs";
-import { request } from "node:http";
+import { createServer, request } from "node:http";
 import { loadavg } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -187,13 +187,15 @@ const figures = {
       if (apart > 5 || skipped > 0) process.exitCode = 1;
     });
   },
+  // In turns with a page that has but a canvas and a script of one line: what the browser takes by itself.
   async first() {
-    const rig = await start("--channels", "1024"), all = [];
+    const rig = await start("--channels", "1024"), took = { session: [], empty: [] };
+    const empty = createServer((_, answer) => answer.setHeader("Content-Type", "text/html").end("<!doctype html><canvas></canvas><script>requestAnimationFrame(() => requestAnimationFrame(() => { globalThis.firstFrame = performance.now(); }))</script>")).listen(0, "127.0.0.1");
     const browser = await launch();
-    for (let turn = 0; turn < 7; turn++) {
+    for (let turn = 0; turn < 7; turn++) for (const kind of ["empty", "session"]) {
       const page = await browser.newPage({ viewport: { width: 1400, height: 860 } });
       // The raster was drawn with spikes in it, by WebGL or in the plane, and the browser comes back for the next picture.
-      await page.addInitScript(() => {
+      if (kind === "session") await page.addInitScript(() => {
         for (const [kind, what] of [[WebGL2RenderingContext, "drawArrays"], [CanvasRenderingContext2D, "putImageData"]]) {
           const draw = kind.prototype[what];
           kind.prototype[what] = function (...args) {
@@ -202,12 +204,13 @@ const figures = {
           };
         }
       });
-      await page.goto(rig.url);
-      all.push(await (await page.waitForFunction(() => globalThis.firstFrame)).jsonValue());
+      await page.goto(kind === "session" ? rig.url : `http://127.0.0.1:${empty.address().port}/`);
+      took[kind].push(await (await page.waitForFunction(() => globalThis.firstFrame)).jsonValue());
       await page.close();
     }
-    await browser.close(); await rig.stop();
-    say("first", `frame ${median(all).toFixed(0)} ms after the page is asked for, of seven; the least ${Math.min(...all).toFixed(0)} ms`);
+    await browser.close(); await rig.stop(); empty.close();
+    const of = kind => `median ${median(took[kind]).toFixed(0)}, least ${Math.min(...took[kind]).toFixed(0)} ms`;
+    say("first", `frame after the page is asked for, of seven: ${of("session")}; an empty page ${of("empty")}`);
   },
   // A page that is opened when a session of 1,024 channels has run for an hour: how long until all of the hour is on its timeline, and how much of the
   // page's memory the hour takes. The server's answer is made of one of its own seconds: 600 of one second, and 300 of ten.

@@ -36,7 +36,8 @@ for (const [name, hash, colorScheme, acts] of [
   await page.evaluate(h => { location.hash = h; }, hash);
   await page.waitForTimeout(2500);
   for (const act of acts) { await page.evaluate(a => globalThis.betzNet.net[a](), act); await page.waitForTimeout(1000); }
-  if (name === "episodes") { await page.getByRole("button", { name: "episode", exact: true }).click(); await page.locator(".ep-list tbody tr button").first().click(); await page.waitForTimeout(1500); await page.keyboard.press("n"); await page.waitForTimeout(1500); }
+  // The longest first.
+  if (name === "episodes") { for (let k = 0; k < 2; k++) await page.getByRole("button", { name: /^episode/ }).first().click(); await page.locator(".ep-list tbody tr button").first().click(); await page.waitForTimeout(1500); await page.keyboard.press("n"); await page.waitForTimeout(1500); }
   await page.screenshot({ path: join(folder, `${name}.png`) });
   await page.close();
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 /// Path, content type and content of a file.
 type File = (&'static str, &'static str, &'static [u8]);
 
-pub(crate) const FILES: [File; 5] = [
+pub(crate) const FILES: [File; 6] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -21,6 +21,11 @@ pub(crate) const FILES: [File; 5] = [
         "/app.js",
         "text/javascript; charset=utf-8",
         include_bytes!("../page/dist/app.js"),
+    ),
+    (
+        "/begin.js",
+        "text/javascript; charset=utf-8",
+        include_bytes!("../page/dist/begin.js"),
     ),
     (
         "/shared.js",
@@ -58,19 +63,19 @@ pub(crate) fn file(
     Some((kind, text.into()))
 }
 
-/// [`FILES`] as gzip, compressed once per process; a file that could not be compressed is empty.
-static COMPRESSED: LazyLock<[Vec<u8>; FILES.len()]> = LazyLock::new(|| {
-    FILES.map(|(_, _, text)| {
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-        let written = gzip.write_all(text).and_then(|()| gzip.finish());
-        written.unwrap_or_default()
-    })
-});
+/// [`FILES`] as gzip, each compressed when it is first asked for: no view waits for the script of another. A file that could not be
+/// compressed is empty.
+static COMPRESSED: [OnceLock<Vec<u8>>; FILES.len()] = [const { OnceLock::new() }; FILES.len()];
 
 /// The file at a path, compressed with gzip.
 pub(crate) fn compressed(path: &str) -> Option<&'static [u8]> {
     let at = FILES.iter().position(|f| f.0 == path)?;
-    Some(COMPRESSED[at].as_slice()).filter(|bytes| !bytes.is_empty())
+    let bytes = COMPRESSED[at].get_or_init(|| {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        let written = gzip.write_all(FILES[at].2).and_then(|()| gzip.finish());
+        written.unwrap_or_default()
+    });
+    Some(bytes.as_slice()).filter(|bytes| !bytes.is_empty())
 }
 
 /// True if a browser that sends this `Accept-Encoding` accepts gzip.

@@ -128,7 +128,7 @@ pub(crate) struct Training {
 }
 
 impl Training {
-    fn of(decoder: &Decoder) -> Self {
+    pub(crate) fn of(decoder: &Decoder) -> Self {
         let record = decoder.training();
         let scores = record.scores.iter().map(|score| score.r2);
         let known: Vec<f64> = scores.filter(|r2| r2.is_finite()).collect();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::decoder_watch::DecoderWatch;
 use crate::rate_spread::RateSpread;
-use crate::session_history::ClosedSecond;
+use crate::session_history::{ClosedSecond, R2_SECONDS};
 use crate::source::Training;
 
 /// Fall of R² below training's score that is bad, and at which it is good again.
@@ -23,13 +23,15 @@ const NO_FALL: f64 = 0.12;
 const SLOW_FALL: f64 = 0.1;
 const NO_SLOW_FALL: f64 = 0.06;
 const SLOW_SECONDS: usize = 300;
-/// Seconds in a row for which a fall must last, and for which it must be gone. A deep fall needs fewer.
-const FALL_SECONDS: u32 = 20;
-const DEEP_FALL: f64 = 0.35;
+/// Seconds in a row for which a fall must last, and for which it must be gone: a whole window of R² must be worse. A deep fall needs
+/// fewer. The score of good place cells falls by 0.4 for a quarter of a minute.
+const FALL_SECONDS: u32 = R2_SECONDS as u32;
+const DEEP_FALL: f64 = 0.5;
 const DEEP_SECONDS: u32 = 5;
 const WELL_SECONDS: u32 = 15;
-/// Steps with a true output below which R² says nothing.
+/// Steps with a true output below which R² says nothing; of long steps, this share of its window.
 const FEWEST_STEPS: u64 = 200;
+const FEWEST_SHARE: f64 = 0.6;
 /// Seconds over which a channel's rate is compared with its usual one.
 const RATE_SECONDS: usize = 60;
 /// A channel is silent when it has no spike where so many were to be expected. The number grows with the channel's spread, but not
@@ -257,7 +259,8 @@ impl Judge {
         masked: &[u32],
         names: &[String],
     ) -> bool {
-        self.r2 = r2.filter(|_| r2_steps >= FEWEST_STEPS);
+        let share = FEWEST_SHARE * R2_SECONDS as f64 / self.step_seconds;
+        self.r2 = r2.filter(|_| r2_steps >= FEWEST_STEPS.min(share as u64));
         self.rates(second);
         self.accuracy(second.at);
         self.decoder.observe(second);

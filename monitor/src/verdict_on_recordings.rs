@@ -8,6 +8,9 @@ use betz_recording::Recording;
 use super::*;
 use crate::session_counts::FlagCounts;
 
+#[path = "verdict_scores.rs"]
+mod scores;
+
 fn shared(file: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("BETZ_SHARED").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),

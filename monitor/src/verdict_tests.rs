@@ -282,6 +282,10 @@ fn a_fall_of_r2_is_bad_and_a_slow_one_is_watched() {
     let mut session = Session::new(21, Some(SCORE));
     session.run(60, 0.80, |_, usual| usual);
     let passed = session.until(Level::Bad, 60, 0.45, |_, usual| usual);
+    assert!((30..=32).contains(&passed), "{passed} s");
+    session.run(60, 0.80, |_, usual| usual);
+    assert_eq!(session.judge.level, Level::Good);
+    let passed = session.until(Level::Bad, 60, 0.25, |_, usual| usual);
     assert!(passed <= 6, "{passed} s");
     assert_eq!(session.judge.causes[0].kind, CauseKind::Accuracy);
     assert!(

@@ -28,12 +28,12 @@ test("the first view asks for each thing once, in no more than 75 kB on the wire
   const session = await page.context().newCDPSession(page);
   await session.send("Network.enable");
   const files = new Set();
-  session.on("Network.responseReceived", ({ requestId, response }) => { if (/\/(|app\.js|shared\.js|app\.css)$/.test(new URL(response.url).pathname)) files.add(requestId); });
+  session.on("Network.responseReceived", ({ requestId, response }) => { if (/\/(|begin\.js|app\.js|shared\.js|app\.css)$/.test(new URL(response.url).pathname)) files.add(requestId); });
   session.on("Network.loadingFinished", ({ requestId, encodedDataLength }) => { if (files.has(requestId)) bytes += encodedDataLength; });
   await page.goto(rig.url);
   await known(page, 1);
   expect(asked.filter(path => path === "/api/state")).toHaveLength(1);
-  for (const path of ["/app.js", "/shared.js", "/app.css"]) expect(asked.filter(p => p === path)).toHaveLength(1);
+  for (const path of ["/begin.js", "/app.js", "/shared.js", "/app.css"]) expect(asked.filter(p => p === path)).toHaveLength(1);
   expect(bytes).toBeGreaterThan(30_000);
   expect(bytes).toBeLessThan(75_000);
 });

@@ -1,6 +1,7 @@
 import "./app.css";
 import { render } from "preact";
 import { effect, signal } from "@preact/signals";
+import type { Early } from "./link/early.ts";
 import { Help, TopBar, TruthStrip, Waiting } from "./panels/Frame.tsx";
 import { Live } from "./views/Live.tsx";
 import * as keys from "./keys.ts";
@@ -47,6 +48,6 @@ theme.begin();
 keys.begin();
 moments.begin();
 Object.assign(globalThis, { betz: state.inspect });
-// Request data while the first picture is drawn.
-void state.begin();
-render(<App />, document.getElementById("app")!);
+// `begin.js` has asked for the data already.
+void state.begin((globalThis as { early?: Early }).early);
+void state.ready().then(() => render(<App />, document.getElementById("app")!));

@@ -1,5 +1,6 @@
 // State of the page, and its updates from the server.
 import { signal, computed, batch, effect } from "@preact/signals";
+import { askState, type Early } from "./link/early.ts";
 import { Link } from "./link/socket.ts";
 import { Store, tickOf, type Accuracy, type Happened, type Hole } from "./link/store.ts";
 import { Kind, parseAll, type Frame } from "./link/frame.ts";
@@ -243,8 +244,8 @@ export function showAround(tick: number): void {
   go({ window, at: Math.min(s.seconds_(tick) + window / 2, s.seconds_(reach(s).end)) });
 }
 
-export async function refresh(): Promise<void> {
-  const answer = await fetch(`api/state?source=${address.value.source}`);
+export async function refresh(early?: Early): Promise<void> {
+  const answer = await (early?.source === address.value.source ? early.state : askState(address.value.source));
   if (!answer.ok) throw new Error(await answer.text());
   const next = await answer.json() as ServerState, before = server.value;
   batch(() => {
@@ -309,7 +310,8 @@ function take(frame: Frame, lost: boolean): void {
   if (!s) {
     s = store.value = new Store({ ...shapeOf(state), keepSeconds: KEEP_SECONDS }, 0);
     s.add(frame, false);
-    void soFar(s);
+    // The first picture does not wait for the seconds before this page: their answers would be read and drawn with it.
+    requestAnimationFrame(() => setTimeout(() => void soFar(s!)));
   } else s.add(frame, lost);
   for (const hole of s.holes) if (hole.fillable) { hole.fillable = false; void fill(s, hole as Hole); }
   if (lost) { void eventsSoFar(s); void sessionSoFar(s).catch(() => undefined); }
@@ -523,7 +525,22 @@ function late(frame: Frame): void {
 /** State of the page, for tests and diagnostics. */
 export const inspect = { get store() { return store.value; }, get shown() { return shown.value; }, get link() { return link; }, get slowly() { return slowly.value; }, spent };
 
-export async function begin(): Promise<void> {
+/** Longest time for which a page without data is left empty, ms. */
+const EMPTY_MS = 150;
+/** Resolves when there are data to show, or a reason why there are none, and otherwise after a moment: a view is made once, not first without data. */
+export async function ready(): Promise<void> {
+  let stop = (): void => undefined;
+  await new Promise<void>(done => {
+    stop = effect(() => {
+      const come = store.value || server.value?.ended || server.value?.mode === "file" && connection.value === "open";
+      if (come || !["connecting", "open"].includes(connection.value)) done();
+    });
+    setTimeout(done, EMPTY_MS);
+  });
+  stop();
+}
+
+export async function begin(early?: Early): Promise<void> {
   let view = address.value.view, last = 0, timer = 0, known = location.hash;
   const bare = known === "";
   addEventListener("hashchange", () => {
@@ -575,9 +592,9 @@ export async function begin(): Promise<void> {
       before ||= state === "open";
       connection.value = state;
     },
-  });
-  while (!server.value) {
-    try { await refresh(); } catch { connection.value = "lost"; await new Promise(done => setTimeout(done, 1000)); }
+  }, early);
+  for (let asked: Early | undefined = early; !server.value; asked = undefined) {
+    try { await refresh(asked); } catch { connection.value = "lost"; await new Promise(done => setTimeout(done, 1000)); }
   }
   const kept = server.value.kept;
   if (kept && bare) {

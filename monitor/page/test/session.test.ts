@@ -21,6 +21,14 @@ test("seconds of the server replace what arrived here, and those of before are t
   assert.deepEqual(s.seconds[90], { spikes: 7, misses: 0, r2: 0.7 });
   assert.equal(s.seconds.reduce((n, x) => n + x.spikes, 0), 1200 + 50 + 7);
   assert.ok(Number.isNaN(meanR2({ r2: [] })));
+  // Spikes and misses of these seconds that come later are in the server's numbers already; a newer second is counted here.
+  s.fill([frame(1, 9_000, 50, [[9_010, 1], [9_020, 1]])], 9_000, 9_050);
+  s.missed({ tick: 9_015, ns: 900 });
+  assert.deepEqual(s.seconds[90], { spikes: 7, misses: 0, r2: 0.7 });
+  assert.equal(s.misses.length, 1);
+  s.add(frame(2, 9_100, 10, [[9_105, 1]]), false);
+  s.missed({ tick: 9_105, ns: 900 });
+  assert.deepEqual([s.seconds[91]!.spikes, s.seconds[91]!.misses], [1, 1]);
 });
 
 test("a verdict says since when", () => {

@@ -1,4 +1,5 @@
 // The WebSocket: receives frames and reports how many messages were drawn. Reconnects when the connection is lost.
+import { connect, type Early } from "./early.ts";
 import { parseAll, FrameError, type Frame } from "./frame.ts";
 
 export interface Listener {
@@ -14,12 +15,11 @@ export class Link {
   private delay = 250;
   private stopped = false;
 
-  constructor(private readonly listener: Listener) { this.connect(); }
+  /** `early`: a socket that the page has connected already, with the messages that it has received. */
+  constructor(private readonly listener: Listener, early?: Early) { this.connect(early); }
 
-  private connect(): void {
-    const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const socket = this.socket = new WebSocket(`${scheme}://${location.host}${location.pathname}live`, "betz.v1");
-    socket.binaryType = "arraybuffer";
+  private connect(early?: Early): void {
+    const used = early && early.socket.readyState <= WebSocket.OPEN ? early : null, socket = this.socket = used?.socket ?? connect();
     socket.onopen = () => { this.messages = 0; this.sequence = -1; this.delay = 250; this.listener.connection("open"); };
     socket.onmessage = message => this.message(message.data as ArrayBuffer);
     socket.onclose = () => {
@@ -28,6 +28,8 @@ export class Link {
       setTimeout(() => this.connect(), this.delay * (0.75 + Math.random() / 2));
       this.delay = Math.min(8000, this.delay * 2);
     };
+    if (used && socket.readyState === WebSocket.OPEN) this.listener.connection("open");
+    for (const message of used?.messages.splice(0) ?? []) this.message(message);
   }
 
   private message(data: ArrayBuffer): void {

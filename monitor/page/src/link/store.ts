@@ -178,9 +178,16 @@ export class Store {
   slot(slot: Slot): void {
     const first = Math.max(0, slot.at - Math.round(this.base * this.shape.stepSeconds)), r2 = meanR2(slot);
     for (let at = first; at < first + slot.seconds; at++) Object.assign(this.secondAt(at), { spikes: slot.spikes / slot.seconds, misses: at === first ? slot.misses : 0, r2 });
+    this.told = Math.max(this.told, first + slot.seconds);
   }
+  /** Seconds before this one are the server's. */
+  private told = 0;
 
-  private second(tick: number): Second { return this.secondAt(Math.max(0, Math.floor(tick * this.shape.stepSeconds))); }
+  /** The second of a tick, to count in. What comes later of a second that is the server's is in its numbers already. */
+  private second(tick: number): Second {
+    const at = Math.max(0, Math.floor(tick * this.shape.stepSeconds));
+    return at < this.told ? { spikes: 0, misses: 0, r2: NaN } : this.secondAt(at);
+  }
   private secondAt(at: number): Second {
     while (this.seconds.length <= at) this.seconds.push({ spikes: 0, misses: 0, r2: NaN });
     return this.seconds[at]!;

@@ -149,13 +149,16 @@ export function Raster() {
   const address = state.address.value, s = state.shown.value, byRate = address.order === "rate";
   // Sorted anew every five seconds: rows that jump every second cannot be followed.
   const turn = byRate ? Math.floor(state.beat.value / 5) : 0;
-  const source = state.server.value?.source, groups = useMemo(() => source ? groupsOf(source.channel_names, source.electrode_um) : null, [source]);
+  const source = state.server.value?.source, grouped = state.gathered.value || address.order === "electrode";
+  // Groups of many electrodes take longer than a picture: the first one does without, except where its order needs them.
+  const groups = useMemo(() => source && grouped ? groupsOf(source.channel_names, source.electrode_um) : null, [source, grouped]);
   const byPlace = address.order === "electrode" ? groups?.order ?? null : null;
   const ranked = useMemo(() => byRate && s ? rank(s.trend.length > 0 ? mean(s.trend) : s.rates) : null, [byRate, s, turn]), order = byRate ? ranked : byPlace;
   /** The picture that is on the canvas, and how often it was drawn again. */
   const drawn = useRef<{ key: string; store: Store | null; order: Uint32Array | null; times: number }>({ key: "", store: null, order: null, times: 0 });
+  useEffect(() => { drawn.current.key = ""; state.redraw(); }, [groups]);
   /** What the axis was drawn of, and whether anything lies above the spikes: neither is drawn again for nothing. */
-  const axisOf = useRef<{ key: string; order: Uint32Array | null; source: typeof source | null; runs: ReturnType<typeof runs> }>({ key: "", order: null, source: null, runs: [] }), covered = useRef(false);
+  const axisOf = useRef<{ key: string; order: Uint32Array | null; source: typeof source | null; groups: Groups | null; runs: ReturnType<typeof runs> }>({ key: "", order: null, source: null, groups: null, runs: [] }), covered = useRef(false);
   // A context of WebGL takes longer than all else, and nothing else is done meanwhile: the first frames are drawn without one, until what
   // was before this page has come.
   useLayoutEffect(() => {
@@ -191,8 +194,8 @@ export function Raster() {
     drawn.current = { key, store, order, times: same ? drawn.current.times + 1 : 0 };
     view.current.draw(store, p);
     const axisKey = [p.from, p.to, painted.value, axis.current?.clientWidth, axis.current?.clientHeight, devicePixelRatio].join(" "), was = axisOf.current;
-    if (was.key !== axisKey || was.order !== order || was.source !== source) {
-      axisOf.current = { key: axisKey, order, source, runs: groups ? runs(groups, order, p.from, p.to) : [] };
+    if (was.key !== axisKey || was.order !== order || was.source !== source || was.groups !== groups) {
+      axisOf.current = { key: axisKey, order, source, groups, runs: groups ? runs(groups, order, p.from, p.to) : [] };
       drawAxis(axis.current, p, source ? shortNames(source.channel_names) : [], groups);
     }
     const of = p.sweep ? [] : axisOf.current.runs, covers = state.overRaster.size > 0 || of.length > 1 || !p.sweep && momentLines(store, p.end - p.window, p.end, box.clientWidth).length > 0;
