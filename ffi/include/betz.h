@@ -116,7 +116,7 @@
 #define BETZ_LOG_FAILURES 2
 
 /**
- * The data of this tick did not arrive.
+ * The data of this tick did not arrive, or the states still lack a part of a pause (`betz_session_skip`).
  */
 #define BETZ_STEP_STALE 1
 
@@ -2629,12 +2629,18 @@ betz_status betz_session_step_stale(struct betz_session *session,
 
 /**
  * Skips `ticks` silent ticks at once, after a pause. Filters and low-pass decay exactly, no estimates are made, and
- * the session's clock advances. A decoder with further states (place, recurrent, Kalman; lift and experts with a
- * filter) is stepped until these states have settled, through at most 1,024 ticks. If the pause is longer than the
+ * the session's clock advances. A decoder with further states (place, recurrent, classes, Kalman; lift and experts with
+ * a filter) is stepped until these states have settled, through at most 1,024 ticks. If the pause is longer than the
  * decoder's memory, they are set to the settled states at once.
  *
- * Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds; at most 1,024 steps for a decoder
- * with further states). Allocates: no.
+ * This call makes as many of these steps as take about 100,000 instructions (or as many per millisecond of a step, if
+ * that is more). Each step after it makes as many again, but at least two. Until all are made, the estimates come from
+ * approximate states, and the steps are flagged (`BETZ_STEP_STALE`). Then the states are exact. They stay approximate
+ * if a fifth pause falls into that time, or if the pauses in it are longer than 1,024 ticks together. Sampled filters,
+ * and decoders behind them, are stepped in this call.
+ *
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes (some ten microseconds; more with sampled filters).
+ * Allocates: no.
  *
  * The caller's part:
  * `session` is NULL or a live session that no other thread is using.
@@ -3022,7 +3028,8 @@ betz_status betz_session_events(struct betz_session *session,
  * of bytes into `*len`.
  *
  * With `buf` NULL and `cap` 0 it only writes `*len`, which stays the same as long as the session
- * runs the same model. Fails with `BETZ_ERROR_MISMATCH` if `cap` is too small. During a model swap
+ * runs the same model. The state may be shorter: then the end of these bytes is left as it was, and
+ * `betz_session_restore` ignores it. Fails with `BETZ_ERROR_MISMATCH` if `cap` is too small. During a model swap
  * it saves the state of the model that gives the estimates.
  *
  * Thread-safe: no (the thread that steps). Realtime-safe: yes (a few microseconds).

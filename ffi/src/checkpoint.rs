@@ -10,7 +10,8 @@ use crate::status::betz_status;
 /// of bytes into `*len`.
 ///
 /// With `buf` NULL and `cap` 0 it only writes `*len`, which stays the same as long as the session
-/// runs the same model. Fails with `BETZ_ERROR_MISMATCH` if `cap` is too small. During a model swap
+/// runs the same model. The state may be shorter: then the end of these bytes is left as it was, and
+/// `betz_session_restore` ignores it. Fails with `BETZ_ERROR_MISMATCH` if `cap` is too small. During a model swap
 /// it saves the state of the model that gives the estimates.
 ///
 /// Thread-safe: no (the thread that steps). Realtime-safe: yes (a few microseconds).

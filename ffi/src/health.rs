@@ -9,7 +9,7 @@ use crate::grow::{self, grows};
 use crate::session::betz_session;
 use crate::status::betz_status;
 
-/// The data of this tick did not arrive.
+/// The data of this tick did not arrive, or the states still lack a part of a pause (`betz_session_skip`).
 pub const BETZ_STEP_STALE: u32 = 0x1;
 /// An output was outside its bounds and was clamped.
 pub const BETZ_STEP_CLAMPED: u32 = 0x2;

@@ -336,12 +336,18 @@ pub unsafe extern "C" fn betz_session_step_stale(
 }
 
 /// Skips `ticks` silent ticks at once, after a pause. Filters and low-pass decay exactly, no estimates are made, and
-/// the session's clock advances. A decoder with further states (place, recurrent, Kalman; lift and experts with a
-/// filter) is stepped until these states have settled, through at most 1,024 ticks. If the pause is longer than the
+/// the session's clock advances. A decoder with further states (place, recurrent, classes, Kalman; lift and experts with
+/// a filter) is stepped until these states have settled, through at most 1,024 ticks. If the pause is longer than the
 /// decoder's memory, they are set to the settled states at once.
 ///
-/// Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds; at most 1,024 steps for a decoder
-/// with further states). Allocates: no.
+/// This call makes as many of these steps as take about 100,000 instructions (or as many per millisecond of a step, if
+/// that is more). Each step after it makes as many again, but at least two. Until all are made, the estimates come from
+/// approximate states, and the steps are flagged (`BETZ_STEP_STALE`). Then the states are exact. They stay approximate
+/// if a fifth pause falls into that time, or if the pauses in it are longer than 1,024 ticks together. Sampled filters,
+/// and decoders behind them, are stepped in this call.
+///
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes (some ten microseconds; more with sampled filters).
+/// Allocates: no.
 ///
 /// # Safety
 /// `session` is NULL or a live session that no other thread is using.

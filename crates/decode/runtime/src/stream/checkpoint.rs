@@ -11,6 +11,8 @@
 //! With a slew limit, 2·o outputs: those that were given out last (infinity before the first) come behind. With classes,
 //! three more values per class: the automata of their events (events that nobody has read are not kept).
 //!
+//! If the head's states lack a part of a pause, version 4: the [debts](super::debt) come behind everything else.
+//!
 //! Latencies are not kept: they belong to the process. Nor is a model that is being swapped in: the
 //! checkpoint is of the model that gives the estimates.
 
@@ -28,6 +30,7 @@ const CHECKPOINT: Content = Content {
     damaged: ErrorKind::InvalidCheckpoint,
 };
 const VERSION: u32 = 3;
+const VERSION_WITH_DEBTS: u32 = 4;
 
 /// The words that tell a session's policies, by their names in its configuration.
 const POLICIES: [&str; 6] = [
@@ -49,8 +52,15 @@ const HEAD: usize = COUNTERS + POLICIES.len();
 const LARGEST_STATE: f64 = 1e250;
 
 impl Session {
-    /// Length of this session's checkpoint in bytes. The same for the model's whole life.
+    /// Room that a checkpoint of this session needs, in bytes. The same for the model's whole life. A checkpoint is
+    /// shorter if no pause is being made up for.
     pub fn checkpoint_len(&self) -> usize {
+        let debts = self.running().active().most_debt_words();
+        self.settled_len() + 8 * debts
+    }
+
+    /// Length of a checkpoint without debts.
+    fn settled_len(&self) -> usize {
         let states = self.running().active().states().count();
         frame::OVERHEAD + 8 * (HEAD + states + self.kept_outputs())
     }
@@ -63,19 +73,22 @@ impl Session {
         self.event_detector().map_or(0, EventDetector::state_len)
     }
 
-    /// Writes the session's state to the first [`checkpoint_len`](Self::checkpoint_len) bytes of
-    /// `bytes` and gives that length. Does not allocate: may be called between two steps.
+    /// Writes the session's state to the beginning of `bytes`, which has room for
+    /// [`checkpoint_len`](Self::checkpoint_len) bytes, and gives its length. Does not allocate: may be called between two
+    /// steps.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`] when `bytes` is too short.
     pub fn checkpoint_into(&self, bytes: &mut [u8]) -> Result<usize> {
-        let (length, room) = (self.checkpoint_len(), bytes.len());
-        let Some(bytes) = bytes.get_mut(..length) else {
+        let (most, room) = (self.checkpoint_len(), bytes.len());
+        let engine = self.running().active();
+        let settled = self.settled_len();
+        let length = settled + 8 * engine.debt_words().count();
+        let Some(bytes) = bytes.get_mut(..length).filter(|_| room >= most) else {
             return Err(Error::mismatch(format!(
-                "checkpoint: expected room for {length} bytes, got {room}"
+                "checkpoint: expected room for {most} bytes, got {room}"
             )));
         };
-        let engine = self.running().active();
         let Counters {
             ticks,
             spikes,
@@ -94,7 +107,7 @@ impl Session {
             .into_iter()
             .flat_map(EventDetector::state);
         let kept = self.kept_outputs();
-        let count = (length - frame::OVERHEAD) / 8 - HEAD - kept;
+        let count = (settled - frame::OVERHEAD) / 8 - HEAD - kept;
         let head = [
             engine.model().fingerprint(),
             ticks,
@@ -114,12 +127,17 @@ impl Session {
             .chain(self.policies())
             .chain(states.map(|s| s.to_bits()))
             .chain(last.iter().chain(given).map(|v| f64::from(*v).to_bits()))
-            .chain(events.map(f64::to_bits));
+            .chain(events.map(f64::to_bits))
+            .chain(engine.debt_words());
         let (room, _) = bytes[frame::HEADER..].as_chunks_mut::<8>();
         for (bytes, word) in room.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
         }
-        frame::seal(CHECKPOINT, VERSION, bytes);
+        let version = match length > settled {
+            true => VERSION_WITH_DEBTS,
+            false => VERSION,
+        };
+        frame::seal(CHECKPOINT, version, bytes);
         Ok(length)
     }
 
@@ -129,7 +147,8 @@ impl Session {
     /// None today; see [`checkpoint_into`](Self::checkpoint_into).
     pub fn checkpoint(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.checkpoint_len()];
-        self.checkpoint_into(&mut bytes)?;
+        let length = self.checkpoint_into(&mut bytes)?;
+        bytes.truncate(length);
         Ok(bytes)
     }
 
@@ -155,16 +174,18 @@ impl Session {
                 "restore: expected a session without a swap in progress; release it or roll it back first",
             ));
         }
-        let words = CheckpointWords::read(bytes)?;
+        let words = CheckpointWords::read(self.without_spare_room(bytes))?;
         self.check(&words)?;
         let expected = self.running().active().states().count();
-        let (states, last) = words.values.split_at(expected);
+        let (values, debts) = words.values.split_at(expected + self.kept_outputs());
+        let (states, last) = values.split_at(expected);
         let (last, given) = last.split_at(self.outputs());
         let (given, events) = given.split_at(given.len() - self.kept_events());
         let running = self.running_mut().active_mut().states_mut();
         for (state, bytes) in running.zip(states) {
             *state = number(bytes);
         }
+        self.running_mut().active_mut().set_debts(debts);
         let (own_flagged, own_last) = self.holding_mut().state_mut();
         *own_flagged = words.flagged;
         for (value, bytes) in own_last.iter_mut().zip(last) {
@@ -183,6 +204,18 @@ impl Session {
         Ok(())
     }
 
+    /// The checkpoint at the beginning of `bytes`, if these are all the room that was asked for.
+    fn without_spare_room<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let length = bytes.get(frame::HEADER - 8..frame::HEADER);
+        let length = length.and_then(|word| <[u8; 8]>::try_from(word).ok());
+        let length = length.and_then(|word| usize::try_from(u64::from_le_bytes(word)).ok());
+        let length = length.and_then(|payload| payload.checked_add(frame::OVERHEAD));
+        match length.and_then(|length| bytes.get(..length)) {
+            Some(checkpoint) if bytes.len() == self.checkpoint_len() => checkpoint,
+            _ => bytes,
+        }
+    }
+
     /// Refuses a checkpoint of another model or policy, and values that no session has.
     fn check(&self, words: &CheckpointWords<'_>) -> Result<()> {
         let model = self.model().fingerprint();
@@ -195,7 +228,8 @@ impl Session {
         expect_policies(self.policies(), words.policies)?;
         let expected = self.running().active().states().count();
         let (outputs, kept) = (self.outputs(), self.kept_outputs());
-        let values = words.values;
+        let settled = words.values.len().min(expected + kept);
+        let (values, debts) = words.values.split_at(settled);
         let sane = (values.iter().take(expected)).all(|s| number(s).abs() <= LARGEST_STATE)
             && (values.iter().skip(expected).take(outputs)).all(|s| (number(s) as f32).is_finite())
             && (values.iter().skip(expected + outputs)).all(|s| !number(s).is_nan());
@@ -203,6 +237,7 @@ impl Session {
             || words.kept != kept as u64
             || values.len() != expected + kept
             || !sane
+            || !self.running().active().has_debts(debts, LARGEST_STATE)
         {
             return Err(Error::new(
                 ErrorKind::InvalidCheckpoint,
@@ -233,10 +268,12 @@ struct CheckpointWords<'a> {
 impl<'a> CheckpointWords<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self> {
         let (version, payload) = frame::open(CHECKPOINT, bytes)?;
-        if version != VERSION {
+        if !(VERSION..=VERSION_WITH_DEBTS).contains(&version) {
             return Err(Error::new(
                 ErrorKind::UnsupportedVersion,
-                format!("checkpoint format {version}: this Betz reads format {VERSION}"),
+                format!(
+                    "checkpoint format {version}: this Betz reads formats {VERSION} and {VERSION_WITH_DEBTS}"
+                ),
             ));
         }
         let (words, rest) = payload.as_chunks::<8>();

@@ -9,16 +9,18 @@
 //! Filters of one order lie side by side and go through a tick together: vectors of filters × latents.
 
 mod members;
+mod pause;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::PreparedModel;
+use super::debt::Debt;
 use super::rows::{
     is_one_block, list_all, list_fired, list_fired_any, sum_counts, sum_fired, sum_fired_short,
     sum_spikes, take_off,
 };
-use super::skip::{MOST_HEAD_STEPS, POWERS, skip_lanes};
 use super::stage::Group;
 use super::tap::Input;
 use crate::model::OutputRange;
@@ -67,6 +69,8 @@ pub(super) struct Engine {
     outputs: Vec<f64>,
     /// One latent's states, where a skip needs them together.
     together: Vec<f64>,
+    /// Silent steps that the head still has to make; `None` if a skip makes all of them.
+    debt: Option<Box<Debt>>,
     /// Engines of the other members of a blend.
     members: Vec<Self>,
     /// Room for everything that a step changes and another one reads.
@@ -91,6 +95,12 @@ impl Engine {
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) where there is none for it.
     pub(super) fn new(model: Arc<PreparedModel>) -> Result<Self> {
+        let engines = 1 + model.members.len();
+        Self::among(model, engines)
+    }
+
+    /// `model` at rest, as one of so many `engines` that share the time of a step.
+    fn among(model: Arc<PreparedModel>, engines: usize) -> Result<Self> {
         let states = (model.groups.iter())
             .map(|group| group.states(model.latents()))
             .sum();
@@ -108,10 +118,14 @@ impl Engine {
         let behind = low_pass
             .as_ref()
             .map_or(0, |low_pass| low_pass.state().len());
-        let members: Result<Vec<Self>> = model.members.iter().cloned().map(Self::new).collect();
+        let members: Result<Vec<Self>> = (model.members.iter().cloned())
+            .map(|member| Self::among(member, engines))
+            .collect();
+        let debt = Debt::new(&model, outputs.len(), engines)?.map(Box::new);
         let kept = states + behind + model.head.states() + outputs.len() + model.latents();
         Ok(Self {
             members: members?,
+            debt,
             kept: filled(SESSION, 0.0, kept)?,
             kept_flags: EngineFlags::default(),
             fired: filled(SESSION, (0, 0.0), model.channels())?,
@@ -359,6 +373,10 @@ impl Engine {
             self.outside = OutputRange::keep(&model.ranges, &mut self.latents);
             return;
         }
+        if self.owes() && !self.rehearsing {
+            self.pay_before_step();
+        }
+        let model = &*self.model;
         self.outside = model.head.step(
             &mut self.latents,
             &mut self.head,
@@ -378,141 +396,6 @@ impl Engine {
         match self.model.head {
             PreparedHead::Linear => &self.latents,
             _ => &self.outputs,
-        }
-    }
-
-    /// As so many ticks without a spike, at once: exact for the filters and the low-pass. A head is stepped through the
-    /// ticks that it remembers, no more than [`MOST_HEAD_STEPS`] and only until it is where silence leads; it goes
-    /// there at once when `ticks` outlast all memory. Gives back the number of ticks stepped.
-    ///
-    /// Sampled filters have no closed form: they are stepped through the ticks that they remember.
-    pub(super) fn skip(&mut self, ticks: u64) -> u64 {
-        let members = self.members.iter_mut().map(|member| member.skip_own(ticks));
-        let stepped = members.fold(0, u64::max);
-        self.skip_own(ticks).max(stepped)
-    }
-
-    fn skip_own(&mut self, ticks: u64) -> u64 {
-        let sampled_ticks = self.model.sampled_ticks();
-        if sampled_ticks == 0 || ticks >= self.model.silence.all_ticks {
-            return self.skip_rest(ticks);
-        }
-        let stepped = ticks.min(sampled_ticks);
-        for _ in 0..stepped {
-            self.blanked = false;
-            self.drive.fill(0.0);
-            self.advance_own();
-        }
-        match ticks - stepped {
-            0 => stepped,
-            rest => stepped + self.skip_rest(rest),
-        }
-    }
-
-    /// Skips, with sampled filters that have forgotten all spikes.
-    fn skip_rest(&mut self, ticks: u64) -> u64 {
-        if self.head.is_empty() || ticks >= self.model.silence.all_ticks {
-            self.skip_linear(ticks);
-            self.model.silence.arrive(&mut self.head);
-            self.model.head.pass(ticks, &mut self.head);
-            return 0;
-        }
-        let remembered = ticks.min(self.model.head.skip_steps());
-        // A head that remembers more than is stepped has heard most of it at the beginning, while filters decay.
-        let forgotten = if remembered <= MOST_HEAD_STEPS {
-            ticks - remembered
-        } else {
-            0
-        };
-        if forgotten > 0 {
-            self.skip_linear(forgotten);
-            self.model.head.pass(forgotten, &mut self.head);
-        }
-        let end = ticks.min(forgotten.saturating_add(MOST_HEAD_STEPS));
-        let mut passed = forgotten;
-        while passed < end && !self.model.silence.has_arrived(passed, &self.head) {
-            self.blanked = false;
-            self.drive.fill(0.0);
-            self.advance_own();
-            passed += 1;
-        }
-        if passed < ticks {
-            self.skip_linear(ticks - passed);
-            let PreparedModel { head, silence, .. } = &*self.model;
-            if passed < end {
-                silence.arrive(&mut self.head);
-            } else {
-                head.approach(ticks - passed, &mut self.head, &silence.states);
-            }
-            head.pass(ticks - passed, &mut self.head);
-        }
-        passed - forgotten
-    }
-
-    fn skip_linear(&mut self, ticks: u64) {
-        if let Some(convolution) = &mut self.convolution {
-            convolution.reset();
-        }
-        if ticks >= 1 << POWERS {
-            self.states.fill(0.0);
-            if let Some(low_pass) = &mut self.low_pass {
-                low_pass.reset();
-            }
-            return;
-        }
-        if self.low_pass.is_none() {
-            if ticks > 0 {
-                self.skip_filters(ticks as f64);
-            }
-            return;
-        }
-        for power in (0..POWERS).filter(|power| ticks & (1 << power) != 0) {
-            self.skip_low_pass(power);
-            self.skip_filters((1_u64 << power) as f64);
-        }
-    }
-
-    fn skip_filters(&mut self, ticks: f64) {
-        let latents = self.latents.len();
-        let mut states = &mut *self.states;
-        for group in &self.model.groups {
-            let (mine, rest) = states.split_at_mut(group.states(latents));
-            states = rest;
-            let stride = group.lanes(latents);
-            for (i, stage) in self.model.stages[group.filters()].iter().enumerate() {
-                skip_lanes(mine, stage, ticks, stride, i * latents..(i + 1) * latents);
-            }
-        }
-    }
-
-    /// The low-pass 2^`power` silent ticks on, while the filters are still where they were.
-    fn skip_low_pass(&mut self, power: u32) {
-        let (Some(low_pass), Some(silence)) = (&mut self.low_pass, &self.model.low_pass_silence)
-        else {
-            return;
-        };
-        let latents = self.latents.len();
-        for latent in 0..latents {
-            let mut to = self.together.iter_mut();
-            let mut first = 0;
-            for group in &self.model.groups {
-                let lanes = group.lanes(latents);
-                for filter in 0..group.filters().len() {
-                    for state in 0..=group.order as usize {
-                        if let Some(to) = to.next() {
-                            *to = self.states[first + state * lanes + filter * latents + latent];
-                        }
-                    }
-                }
-                first += group.states(latents);
-            }
-            let own = low_pass.state_mut();
-            for (to, state) in to.zip(own.iter().skip(latent).step_by(latents)) {
-                *to = *state;
-            }
-            for (row, state) in own.iter_mut().skip(latent).step_by(latents).enumerate() {
-                *state = silence.after(power, row, &self.together);
-            }
         }
     }
 
@@ -539,6 +422,9 @@ impl Engine {
             low_pass.reset();
         }
         self.head.fill(0.0);
+        if let Some(debt) = &mut self.debt {
+            debt.cancel();
+        }
         forget(&mut self.outputs, &self.model);
     }
 

@@ -27,6 +27,7 @@ mod checkpoint;
 mod clock;
 mod config;
 mod ctc;
+mod debt;
 mod engine;
 mod events;
 #[cfg(feature = "std")]

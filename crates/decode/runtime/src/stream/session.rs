@@ -178,8 +178,14 @@ impl Session {
     /// Skips `ticks` silent ticks at once, after a pause: filters and low-pass decay exactly (to rounding), also those
     /// of a model that is being swapped in. A head with further states is stepped until they have settled (each to 3e-7
     /// of its value), through at most 1,024 ticks. If the pause is longer than the head's memory, they are set to the
-    /// settled states at once. No estimates are made; the session's clock advances. Costs a few microseconds, and for
-    /// such a head at most 1,024 steps. Nothing is allocated.
+    /// settled states at once. No estimates are made; the session's clock advances. Nothing is allocated.
+    ///
+    /// One call makes as many of these steps as take about 100,000 instructions, or as many per millisecond of a step if
+    /// that is more. The steps after it make the others, as many each, but at least two. Until all are made, the head
+    /// runs on estimated states, and steps are flagged [`STALE`](StepStatus::STALE). Then it has the states that it
+    /// would have if this call had made all steps. It keeps the estimated ones if a fifth pause falls into that time, or
+    /// the pauses in it are longer than 1,024 ticks together. Sampled filters are stepped at once through all ticks
+    /// that they remember, and a head behind them as well.
     pub fn skip(&mut self, ticks: u64) {
         let taken_over = self.running.skip(ticks, self.mailbox.as_ref());
         self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));

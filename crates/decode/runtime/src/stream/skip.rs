@@ -23,7 +23,7 @@ use betz_base::memory::filled;
 /// Powers of two of ticks that are told apart; silence of 2⁴⁰ ticks or more is rest.
 pub(super) const POWERS: u32 = 40;
 
-/// Most ticks that a skip steps a head through, one by one.
+/// Most ticks that a head is stepped through because of one skip, one by one.
 pub(super) const MOST_HEAD_STEPS: u64 = 1024;
 
 /// A head has arrived if each state is this close to where silence leads: as a share of the state, and absolutely.
@@ -99,7 +99,7 @@ impl HeadSilence {
 /// One step of a head, not compiled into the loop around it: there the compiler reads fields of every kind before it
 /// looks which kind it is, and Valgrind reports that.
 #[inline(never)]
-fn step_apart(
+pub(super) fn step_apart(
     head: &PreparedHead,
     latents: &mut [f64],
     states: &mut [f64],
@@ -263,12 +263,12 @@ mod tests {
             let remembered = engine.model().head.skip_steps();
             assert!(remembered > 3000);
             for ticks in [3000, remembered - 1, remembered] {
-                engine.skip(100);
-                let stepped = engine.skip(ticks);
+                engine.skip_whole(100);
+                let stepped = engine.skip_whole(ticks);
                 assert!(expected.contains(&stepped), "{walk}, {ticks}: {stepped}");
             }
             for ticks in [engine.model().silence.all_ticks, 1 << 60, u64::MAX] {
-                assert_eq!(engine.skip(ticks), 0);
+                assert_eq!(engine.skip_whole(ticks), 0);
             }
         }
     }

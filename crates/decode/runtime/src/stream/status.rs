@@ -20,7 +20,8 @@ impl StepStatus {
     /// Nothing to say.
     pub const OK: Self = Self(0);
     /// The data of this tick were not there: the acquisition had not marked it, or the step was one
-    /// [without data](super::Session::step_stale).
+    /// [without data](super::Session::step_stale). Or the decoder's states still lack a part of a
+    /// [pause](super::Session::skip), and the estimates come from states that are estimated.
     pub const STALE: Self = Self(1);
     /// An output was outside its bounds and clamped.
     pub const CLAMPED: Self = Self(1 << 1);

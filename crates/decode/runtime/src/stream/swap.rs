@@ -438,14 +438,14 @@ fn warm(engine: &mut Engine, replay: &Replay<'_>) -> Result<()> {
     let mut tick = first.tick;
     for spikes in replay.spikes.chunk_by(|a, b| a.tick == b.tick) {
         let now = spikes[0].tick;
-        engine.skip(now.abs_diff(tick));
+        engine.skip_whole(now.abs_diff(tick));
         channels.clear();
         channels.extend(spikes.iter().map(|spike| spike.channel));
         engine.take(&Input::Spikes(&channels));
         engine.advance();
         tick = now.saturating_add(1);
     }
-    engine.skip(replay.end_tick.abs_diff(tick));
+    engine.skip_whole(replay.end_tick.abs_diff(tick));
     Ok(())
 }
 

@@ -9,6 +9,7 @@ mod blend;
 mod cap;
 mod checkpoint;
 mod classes;
+mod debt;
 mod faults;
 mod from_outside;
 mod heads;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 
 use betz_runtime::model::{Decoder, DecoderParts, Head, Kalman, Place};
+use betz_runtime::stream::StepStatus;
 
 use crate::common::{self, close, counts, open, rng, run};
 use crate::{heads, recurrent};
@@ -61,9 +62,17 @@ fn a_pause_is_so_many_steps_without_a_spike() {
             for _ in 0..ticks {
                 stepping.step_spikes(&[], &mut b).unwrap();
             }
-            for tick in 0..20 {
+            let (mut tick, mut good) = (0, 0);
+            while good < 20 {
                 skipping.step_spikes(&[tick % 6], &mut a).unwrap();
                 stepping.step_spikes(&[tick % 6], &mut b).unwrap();
+                tick += 1;
+                // Steps that one call cannot make are made up for.
+                if skipping.status().contains(StepStatus::STALE) {
+                    assert!(tick < 2000);
+                    continue;
+                }
+                good += 1;
                 let name = decoder.head().name();
                 assert!(close(&a, &b, 2e-6), "{name}, {ticks}: {a:?} {b:?}");
             }

@@ -394,6 +394,12 @@ impl HeadStep for PreparedClasses {
         self.memory_steps
     }
 
+    fn instructions(&self) -> u64 {
+        let transitions = self.markov.as_ref().map_or(0, |m| m.transitions.len());
+        let products = self.frequencies.len() + self.weights.len() + transitions;
+        (1000 + 2 * products + 30 * self.classes()) as u64
+    }
+
     fn hash(&self, hash: &mut Fnv1a) {
         hash.number(self.radius);
         hash.word(self.latents as u64);

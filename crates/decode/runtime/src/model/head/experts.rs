@@ -177,6 +177,12 @@ impl HeadStep for PreparedExperts {
         2 * self.readout.memory_steps
     }
 
+    fn instructions(&self) -> u64 {
+        let per_expert = self.constants.len() + self.slopes.len() + self.gate.weights.len();
+        let products = per_expert + self.latents * self.readout.columns;
+        (1900 + 2 * products + 30 * self.experts) as u64
+    }
+
     fn hash(&self, hash: &mut Fnv1a) {
         hash.number(self.gate.radius);
         hash.word(self.experts as u64);

@@ -140,6 +140,10 @@ impl HeadStep for PreparedGated {
         self.classes.memory_steps()
     }
 
+    fn instructions(&self) -> u64 {
+        self.classes.instructions() + 20 * self.gated.len() as u64
+    }
+
     fn hash(&self, hash: &mut Fnv1a) {
         self.classes.hash(hash);
         hash.word(self.class as u64);

@@ -117,6 +117,10 @@ impl HeadStep for PreparedKalman {
         }
     }
 
+    fn instructions(&self) -> u64 {
+        100 + 4 * self.kalman.transition.len() as u64
+    }
+
     fn hash(&self, hash: &mut Fnv1a) {
         for value in self.kalman.transition.iter().chain(&self.kalman.mean) {
             hash.number(*value);

@@ -347,6 +347,7 @@ impl Kind for Layers {
             states: 1,
             last: Schedule::EVERY,
             memory_steps: self.memory_steps,
+            instructions: 500,
             hash: hash.finish(),
         };
         let mut width = self.inputs;
@@ -365,6 +366,14 @@ impl Kind for Layers {
                     *matrix = Vec::new();
                 }
             };
+            let products = match &own.layer {
+                Layer::Linear { weights, .. } => weights.len(),
+                Layer::Gated { layer, .. } => {
+                    layer.input_weights.len() + layer.state_weights.len() + 12 * own.width
+                }
+                _ => own.states,
+            };
+            prepared.instructions += (products + 30 * own.width) as u64;
             // The gates of a recurrent layer work side by side.
             let mut at_work = own.width;
             match &mut own.layer {
@@ -416,6 +425,7 @@ pub(crate) struct PreparedLayers {
     /// The steps at which the last window is handed on.
     last: Schedule,
     memory_steps: u64,
+    instructions: u64,
     hash: u64,
 }
 
@@ -442,6 +452,10 @@ impl HeadStep for PreparedLayers {
         if let [count, ..] = states {
             *count = self.last.after(*count as u64, steps) as f64;
         }
+    }
+
+    fn instructions(&self) -> u64 {
+        self.instructions
     }
 
     fn hash(&self, hash: &mut Fnv1a) {

@@ -185,6 +185,11 @@ impl HeadStep for PreparedLift {
         self.readout.memory_steps
     }
 
+    fn instructions(&self) -> u64 {
+        let products = self.frequencies.len() + self.weights.len() + self.readout.weights.len();
+        500 + 3 * products as u64 / 2
+    }
+
     fn hash(&self, hash: &mut Fnv1a) {
         hash.number(self.radius);
         hash.word(self.latents as u64);

@@ -65,6 +65,9 @@ pub(crate) trait HeadStep: core::fmt::Debug + Clone {
     fn scratch(&self) -> usize;
     /// Steps after which its states have forgotten what was.
     fn memory_steps(&self) -> u64;
+    /// Estimated instructions of a step on a processor with AVX2. A skip makes as many steps per call as its
+    /// time allows.
+    fn instructions(&self) -> u64;
     /// Number of states, before all others, that count steps.
     fn counters(&self) -> usize {
         0
@@ -201,6 +204,11 @@ macro_rules! kinds {
                     Self::Linear => {}
                     $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => kind.approach(steps, states, end), )+
                 }
+            }
+
+            /// Estimated instructions of a step.
+            pub(crate) fn instructions(&self) -> u64 {
+                match self { Self::Linear => 0, $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => kind.instructions(), )+ }
             }
 
             /// Counts steps that are skipped.

@@ -295,6 +295,10 @@ impl HeadStep for PreparedBlend {
         self.own.approach(steps, states, end);
     }
 
+    fn instructions(&self) -> u64 {
+        self.own.instructions()
+    }
+
     fn hash(&self, hash: &mut Fnv1a) {
         self.weights.iter().for_each(|weight| hash.number(*weight));
         self.own.hash(hash);

@@ -171,15 +171,16 @@ impl PreparedPlace {
             inner /= length;
             let blocks = from.chunks_exact(length * inner);
             for (from, to) in blocks.zip(to.chunks_exact_mut(length * inner)) {
-                for (i, to) in to.chunks_exact_mut(inner).enumerate() {
-                    to.fill(0.0);
-                    for (reach, weight) in self.place.walk.iter().enumerate() {
-                        let below = i.checked_sub(reach);
-                        let above = (reach > 0 && i + reach < length).then_some(i + reach);
-                        for row in [below, above].into_iter().flatten() {
-                            let row = &from[row * inner..][..inner];
-                            (to.iter_mut().zip(row)).for_each(|(to, p)| *to += weight * p);
-                        }
+                to.fill(0.0);
+                for (reach, weight) in self.place.walk.iter().enumerate().take(length) {
+                    // Both sides one after the other, so that every place adds its neighbours in the same order.
+                    let far = reach * inner;
+                    let add = |to: &mut [f32], from: &[f32]| {
+                        (to.iter_mut().zip(from)).for_each(|(to, p)| *to += weight * p);
+                    };
+                    add(&mut to[far..], from);
+                    if reach > 0 {
+                        add(to, &from[far..]);
                     }
                 }
             }
@@ -219,6 +220,11 @@ impl HeadStep for PreparedPlace {
 
     fn memory_steps(&self) -> u64 {
         self.memory_steps
+    }
+
+    fn instructions(&self) -> u64 {
+        let taps = self.place.shape.len() * (2 * self.place.walk.len() - 1);
+        (1000 + 2 * self.places * taps + self.kept.len() * (60 + 5 * self.outputs)) as u64
     }
 
     fn hash(&self, hash: &mut Fnv1a) {

@@ -407,6 +407,15 @@ impl HeadStep for PreparedRecurrent {
         self.network.memory_steps
     }
 
+    fn instructions(&self) -> u64 {
+        let mut count = 500 + self.readout.len();
+        for layer in self.network.members.iter().flat_map(|member| &member.layers) {
+            count += (layer.input_weights.len() + layer.state_weights.len()) / 2;
+            count += 12 * layer.state_bias.len();
+        }
+        count as u64
+    }
+
     fn hash(&self, hash: &mut Fnv1a) {
         let network = &self.network;
         hash.word(network.cell.gates() as u64);

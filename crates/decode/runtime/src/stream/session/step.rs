@@ -236,7 +236,8 @@ impl Session {
         }
         status |= StepStatus::UNKNOWN.when(taken.unknown > 0)
             | StepStatus::BLANKED.when(active.blanked())
-            | StepStatus::OUT_OF_RANGE.when(active.outside());
+            | StepStatus::OUT_OF_RANGE.when(active.outside())
+            | StepStatus::STALE.when(active.is_behind());
         if self.running.is_swapping() {
             let beside = self.running.feed_other(input, out, self.mailbox.as_ref());
             let FadeState { fading, taken_over } = beside;
