@@ -173,6 +173,7 @@ fn train_sorter(path: &Path) -> Result<()> {
 
 fn run(folder: &Path, measure: Measure) -> Result<()> {
     steps(measure)?;
+    skips(measure)?;
     queue(measure)?;
     tap(measure)?;
     front_end(measure)?;
@@ -246,6 +247,27 @@ fn steps(measure: Measure) -> Result<()> {
                 measure(&name, STEPS, &mut || take_steps(&mut session, &list))?;
             }
         }
+    }
+    Ok(())
+}
+
+fn skips(measure: Measure) -> Result<()> {
+    for (name, kind) in [
+        ("place 10 × 10", Kind::Place(10)),
+        ("classes 8", Kind::Classes(8)),
+        ("experts 8", Kind::Experts(8)),
+    ] {
+        let decoder = decoder(&mut random(), 95, preset("reach")?, kind)?;
+        let mut session = Session::open(&decoder, SessionConfig::default())?;
+        let name = format!("reset, step and skip of 1,000 ticks, reach, {name}, 95 channels");
+        let spikes = list(95, 20);
+        let mut out = vec![0.0; session.outputs()];
+        measure(&name, 1, &mut || {
+            session.reset();
+            session.step_spikes(&spikes, &mut out)?;
+            session.skip(1000);
+            Ok(())
+        })?;
     }
     Ok(())
 }
