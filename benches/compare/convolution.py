@@ -2,9 +2,15 @@
 
     convolution --spikes FILE          # benches/programs/src/bin/convolution.rs writes spikes and kernel
     python3 benches/compare/convolution.py FILE [CHANNELS] [STEPS] [gpu|cpu] [PROGRAM]
+    python3 benches/compare/convolution.py lengths PROGRAM [SAMPLES] [FIRST LAST]
 
-Prints medians, on a GPU by its own clock, and the error against f64 of three channels. With cpu and PROGRAM (the
-convolution program), Betz and SciPy take turns on one thread each: Betz on the spikes, and on a dense train."""
+Prints medians, on a GPU by its own clock, and the error against f64 of three channels. With PROGRAM (the convolution
+program), Betz runs between them: with cpu, Betz and SciPy take turns on one thread each, Betz on the spikes, and on a
+dense train; with gpu, Betz prints its phases from spikes to weights.
+
+`lengths` is figure 5.2: nanoseconds per step and channel for 2^FIRST to 2^LAST steps (10 to 24) and a kernel of SAMPLES
+(1,000). Betz (recursion, spikes, a dense train) and SciPy run on one thread; CuPy and PyTorch are added where they are
+installed."""
 import re
 import statistics
 import subprocess
@@ -13,11 +19,16 @@ import time
 
 import numpy as np
 
-CHANNELS = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-STEPS = int(sys.argv[3]) if len(sys.argv) > 3 else 400_000
-WHERE = sys.argv[4] if len(sys.argv) > 4 else "gpu"
-PROGRAM = sys.argv[5] if len(sys.argv) > 5 else None
+WHERE = "lengths" if sys.argv[1] == "lengths" else sys.argv[4] if len(sys.argv) > 4 else "gpu"
+if WHERE == "lengths":
+    PROGRAM, CHANNELS, STEPS = sys.argv[2], 1, 0
+else:
+    CHANNELS = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    STEPS = int(sys.argv[3]) if len(sys.argv) > 3 else 400_000
+    PROGRAM = sys.argv[5] if len(sys.argv) > 5 else None
 SOME = (0, 1, CHANNELS - 1)
+# Values of one measurement of `lengths`, and most channels.
+VALUES, MOST = 1 << 24, 256
 
 
 def read(name):
@@ -28,7 +39,8 @@ def read(name):
         return ticks, channels, np.frombuffer(file.read(8 * int(samples)), "<f8")
 
 
-TICKS, OF, KERNEL = read(sys.argv[1])
+if WHERE != "lengths":
+    TICKS, OF, KERNEL = read(sys.argv[1])
 
 
 def counts(channels, dtype="f4"):
@@ -164,4 +176,85 @@ def on_gpu():
         timed(f"torch conv1d, {few} channels scaled", conv1d, 1, CHANNELS / few)
 
 
-on_gpu() if WHERE == "gpu" else on_cpu()
+def betz_on_gpu():
+    size = ["--channels", CHANNELS, "--steps", STEPS, "--samples", len(KERNEL)]
+    for more in ([], ["--tf32"]):
+        told = subprocess.run([PROGRAM, "--cuda", *map(str, size), *more], check=True, capture_output=True, text=True)
+        print("Betz:", told.stdout.strip())
+
+
+def by_length():
+    """Figure 5.2: a row per number of steps."""
+    from scipy.signal import oaconvolve
+
+    samples = int(sys.argv[3]) if len(sys.argv) > 3 else 1000
+    first, last = (int(sys.argv[4]), int(sys.argv[5])) if len(sys.argv) > 5 else (10, 24)
+    kernel = np.random.default_rng(0).random(samples)
+    peers = {"SciPy": (np, oaconvolve)}
+    try:
+        import cupy as cp
+        from cupyx.scipy.signal import oaconvolve as overlap_add
+
+        peers["CuPy oaconvolve"] = (cp, overlap_add)
+    except ImportError as error:
+        print(f"without CuPy: {error}")
+    try:
+        import torch
+
+        torch.zeros(1, device="cuda")
+    except (ImportError, RuntimeError, AssertionError) as error:
+        torch = None
+        print(f"without PyTorch: {error}")
+
+    def betz_ns(channels, steps, more):
+        size = ["--channels", channels, "--steps", steps, "--samples", samples, "--repeats", 3]
+        command = [PROGRAM, "--cpu", *map(str, size), *more]
+        told = subprocess.run(command, env={"RAYON_NUM_THREADS": "1"}, check=True, capture_output=True, text=True)
+        return 1e9 * float(re.search(r"([0-9.]+) processor seconds", told.stdout)[1]) / (channels * steps)
+
+    def timed(work, values, wait=lambda: None):
+        work()
+        wait()
+        times = []
+        for _ in range(3):
+            # One thread: its processor's seconds are the clock's.
+            start = time.perf_counter()
+            work()
+            wait()
+            times.append(time.perf_counter() - start)
+        return 1e9 * statistics.median(times) / values
+
+    names = ["steps", "channels", "Betz recursion", "Betz, spikes at 20 Hz", "Betz, dense", *peers]
+    print(", ".join(names + (["torch.fft"] if torch else [])))
+    for power in range(first, last + 1):
+        steps = 1 << power
+        channels = max(1, min(MOST, VALUES >> power))
+        row = [betz_ns(channels, steps, more) for more in (["--recursive"], ["--rate", "20"], ["--rate", "2000"])]
+        dense = np.random.default_rng(1).poisson(0.5, (channels, steps)).astype("f8")
+        for xp, work in peers.values():
+            x, h = xp.asarray(dense, dtype="f8" if xp is np else "f4"), xp.asarray(kernel)[None].astype("f4")
+            h = h.astype(x.dtype)
+            wait = (lambda: None) if xp is np else xp.cuda.Device().synchronize
+            row.append(timed(lambda: work(x, h, axes=1)[:, :steps], dense.size, wait))
+            del x, h
+        if torch:
+            x = torch.from_numpy(dense.astype("f4")).cuda()
+            h = torch.from_numpy(kernel.astype("f4")).cuda()
+            size = 1 << int(np.ceil(np.log2(steps + samples)))
+
+            def transformed():
+                return torch.fft.irfft(torch.fft.rfft(x, size) * torch.fft.rfft(h, size), size)[:, :steps]
+
+            row.append(timed(transformed, dense.size, torch.cuda.synchronize))
+            del x, h
+        print(", ".join([f"2^{power}", str(channels), *(f"{value:.3f}" for value in row)]), flush=True)
+
+
+if WHERE == "lengths":
+    by_length()
+elif WHERE == "cpu":
+    on_cpu()
+else:
+    on_gpu()
+    if PROGRAM:
+        betz_on_gpu()

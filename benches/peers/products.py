@@ -1,10 +1,12 @@
-"""A B of f32 matrices in host memory by cuBLASXt and by PyTorch, at the sizes of benches/programs/src/bin/products.rs.
+"""A B of f32 matrices in host memory by cuBLASXt, by PyTorch and by CuPy, at the sizes of
+benches/programs/src/bin/products.rs, and by that program in the same run.
 
-    python3 benches/peers/products.py [SIDE ...]
+    python3 benches/peers/products.py [SIDE ...] [PROGRAM]
 
-Prints seconds and GFLOP/s, medians of three. PyTorch's copies both factors to the device and the product back."""
+Prints seconds and GFLOP/s, medians of three. PyTorch and CuPy copy both factors to the device and the product back."""
 import ctypes
 import statistics
+import subprocess
 import sys
 import time
 
@@ -38,7 +40,13 @@ check(blas.cublasXtCreate(ctypes.byref(handle)), "cublasXtCreate")
 check(blas.cublasXtDeviceSelect(handle, 1, (ctypes.c_int * 1)(0)), "cublasXtDeviceSelect")
 torch.backends.cuda.matmul.allow_tf32 = False
 print(torch.cuda.get_device_name(), torch.__version__)
-for side in [int(text) for text in sys.argv[1:]] or [1000, 4000, 8000]:
+try:
+    import cupy
+except ImportError as error:
+    cupy = None
+    print(f"without CuPy: {error}")
+sides = [int(text) for text in sys.argv[1:] if text.isdigit()] or [1000, 4000, 8000]
+for side in sides:
     a, c = torch.rand((side, side)) - 0.4, torch.zeros((side, side))
     one, zero, n = ctypes.c_float(1), ctypes.c_float(0), ctypes.c_size_t(side)
 
@@ -51,3 +59,9 @@ for side in [int(text) for text in sys.argv[1:]] or [1000, 4000, 8000]:
 
     timed("cuBLASXt", side, xt)
     timed("PyTorch, from host memory and back", side, lambda: (a.cuda() @ a.cuda()).cpu())
+    if cupy:
+        rows = a.numpy()
+        timed("CuPy, from host memory and back", side, lambda: cupy.asnumpy(cupy.asarray(rows) @ cupy.asarray(rows)))
+for program in [text for text in sys.argv[1:] if not text.isdigit()]:
+    sizes = ["--device", "cuda", "--sizes", ",".join(map(str, sides))]
+    subprocess.run([program, *sizes], check=True)

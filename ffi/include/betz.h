@@ -718,7 +718,8 @@ typedef uint32_t (*betz_progress)(void *user, const char *stage, uint64_t done, 
 
 /**
  * A filter of any shape as samples of its impulse response, one per step of the model. It acts from step `start` after a
- * spike to step `start` + `n_samples` - 1.
+ * spike to step `start` + `n_samples` - 1. Samples carry no step of their own: resample those of another step
+ * before the call. Each new sample is the mean of the curve over one step, as the command line does with files.
  */
 typedef struct betz_filter_sampled {
     /**

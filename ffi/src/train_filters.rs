@@ -12,7 +12,8 @@ use crate::grow;
 use crate::train::betz_train_config;
 
 /// A filter of any shape as samples of its impulse response, one per step of the model. It acts from step `start` after a
-/// spike to step `start` + `n_samples` - 1.
+/// spike to step `start` + `n_samples` - 1. Samples carry no step of their own: resample those of another step
+/// before the call. Each new sample is the mean of the curve over one step, as the command line does with files.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct betz_filter_sampled {

@@ -9,8 +9,8 @@ A decoder in four lines, from arrays or from a recording:
 >>> bool(decoder.score(X[800:], y[800:]) > 0.99)
 True
 
-`Recording` holds what was recorded, `Decoder`, `ClassDecoder` and `SelfOrganizingMap` are scikit-learn's estimators, `Model` what they have trained, `Session` a
-model at work tick by tick, `Live` a whole session with its source; `look` shows what a recording holds, `plot`
+`Recording` holds what was recorded, `Filter` is a filter of any shape, `Decoder`, `ClassDecoder` and `SelfOrganizingMap` are scikit-learn's estimators, `Model` what
+they have trained, `Session` a model at work tick by tick, `Live` a whole session with its source; `look` shows what a recording holds, `plot`
 draws, `show` opens the page; `multiply` multiplies matrices larger than memory; `mine`, `network`, `simulate`, `spiking` and `sort` are the library's other parts.
 """
 
@@ -56,6 +56,7 @@ from ._core import (
     sort,
 )
 from . import spiking
+from ._filter import Filter
 from ._show import Page, show
 
 # A fork has none of the library's threads; it starts its own.
@@ -80,6 +81,7 @@ __all__ = [
     "DeviceError",
     "Episode",
     "FalconDecoder",
+    "Filter",
     "Live",
     "LiveStep",
     "LiveSteps",

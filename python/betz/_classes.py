@@ -30,7 +30,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
     step_seconds : float or None
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
         runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms.
-    bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order), (samples, first step) and
+    bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order), `betz.Filter`, (samples, first step) and
         texts such as "boxcar:50ms"
         The filters; "auto" cross-validates the presets. Rows without time have none.
     ridge : "auto" or float

@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from ._filter import Filter
 from ._core import Dataset, Model, Progress, Recording, Session, Sums
 
 class ClassDecoder(ClassifierMixin, BaseEstimator):
@@ -19,7 +20,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         kind: str = "softmax",
         *,
         step_seconds: float | None = None,
-        bank: str | Sequence[tuple[float, int] | tuple[Sequence[float], int] | str] = "auto",
+        bank: str | Sequence[tuple[float, int] | Filter | tuple[Sequence[float], int] | str] = "auto",
         ridge: str | float = "auto",
         delay_seconds: float = 0.0,
         folds: int = 5,

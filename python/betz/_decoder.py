@@ -58,7 +58,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
         runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms. With kind="place",
         steps of recordings are at least 0.1 s, and as long as the interval between samples of behaviour.
-    bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order), (samples, first step) and
+    bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order), `betz.Filter`, (samples, first step) and
         texts such as "boxcar:50ms"
         The filters; "auto" cross-validates the presets. Rows without time have none.
     ridge : "auto" or float

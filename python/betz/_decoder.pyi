@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
+from ._filter import Filter
 from ._core import Dataset, Model, Progress, Recording, Session, Sums
 
 class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -19,7 +20,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         kind: str = "linear",
         *,
         step_seconds: float | None = None,
-        bank: str | Sequence[tuple[float, int] | tuple[Sequence[float], int] | str] = "auto",
+        bank: str | Sequence[tuple[float, int] | Filter | tuple[Sequence[float], int] | str] = "auto",
         ridge: str | float = "auto",
         noise: float | None = None,
         delay_seconds: float = 0.0,

@@ -31,11 +31,15 @@ pyo3::create_exception!(
 );
 
 /// The command line's options in the library's messages, and their names in Python.
-const OPTIONS: [(&str, &str); 10] = [
+const OPTIONS: [(&str, &str); 11] = [
     ("--angle NAME takes", "angles=[NAME] takes"),
     ("(--filter ", "(bank= with "),
     ("(--delay auto)", "(delay_seconds=)"),
-    ("(--keep-gain)", "(its samples in bank=)"),
+    ("(--keep-gain)", "(keep_gain=True of betz.Filter)"),
+    (
+        "make the filter at that step, or resample it",
+        "give times=, the seconds of every sample, instead of step_seconds=: betz.Filter then resamples the curve",
+    ),
     ("give fewer --folds", "give fewer folds="),
     (
         "leave out with --segments",

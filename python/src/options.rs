@@ -30,6 +30,15 @@ pub(crate) enum FilterArgument {
     Recursive(f64, u32),
     /// (samples on the model's steps, first step after a spike).
     Sampled(Vec<f64>, i64),
+    /// A `betz.Filter`.
+    Described {
+        samples: Vec<f64>,
+        step_seconds: Option<f64>,
+        start: i64,
+        times: Option<Vec<f64>>,
+        name: Option<String>,
+        keep_gain: bool,
+    },
     /// A text that `betz train --filter` takes.
     #[pyo3(transparent)]
     Text(String),
@@ -44,7 +53,7 @@ impl Bank {
                 let preset = Preset::named(name).ok_or_else(|| {
                     let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
                     Error::argument(format!(
-                        "bank: expected \"auto\", one of {}, or a list of (tau_seconds, order), (samples, first step) or texts such as \"boxcar:50ms\", got '{name}'",
+                        "bank: expected \"auto\", one of {}, or a list of (tau_seconds, order), betz.Filter, (samples, first step) or texts such as \"boxcar:50ms\", got '{name}'",
                         names.join(", ")
                     ))
                 })?;
@@ -63,6 +72,32 @@ impl Bank {
                     let samples = samples.clone();
                     sampled.push(SampledFilter::new(name, samples, step_seconds, *start)?);
                 }
+                FilterArgument::Described {
+                    samples,
+                    step_seconds: own_step,
+                    start,
+                    times,
+                    name,
+                    keep_gain,
+                } => {
+                    let name = name.clone().unwrap_or_else(|| format!("bank[{i}]"));
+                    let filter = match times {
+                        Some(times) => {
+                            let points = times.iter().copied().zip(samples.iter().copied());
+                            let points: Vec<(f64, f64)> = points.collect();
+                            SampledFilter::through(name, &points, step_seconds)?
+                        }
+                        None => {
+                            let own = own_step.unwrap_or(step_seconds);
+                            SampledFilter::new(name, samples.clone(), own, *start)?
+                        }
+                    };
+                    filter.check_step(step_seconds)?;
+                    sampled.push(match keep_gain {
+                        true => filter,
+                        false => filter.with_unit_sum()?,
+                    });
+                }
                 FilterArgument::Text(text) => {
                     let made = filters::bank(std::slice::from_ref(text), step_seconds, false)?;
                     recursive.extend_from_slice(made.filters());
@@ -78,7 +113,7 @@ impl Bank {
 const EXPECTED: [(&str, &str); 20] = [
     (
         "bank",
-        "\"auto\", a name from betz.presets(), or a list of (tau_seconds, order) with whole orders, (samples, first step) and texts such as \"boxcar:50ms\"",
+        "\"auto\", a name from betz.presets(), or a list of (tau_seconds, order) with whole orders, betz.Filter, (samples, first step) and texts such as \"boxcar:50ms\"",
     ),
     ("ridge", "\"auto\" or a number of at least 0"),
     ("noise", "a number of at least 0, or None"),

@@ -207,3 +207,51 @@ def test_masked_spikes_and_voltage_are_refused():
     voltage = np.ma.masked_array(np.zeros((300, 2), np.int16), np.eye(300, 2, dtype=bool))
     with pytest.raises(TypeError, match="samples: expected numbers, got .* masked values"):
         betz.sort.train(voltage, 30000, 0.2, [[0.0, 0.0], [0.0, 20.0]])
+
+
+CURVE = np.exp(-np.arange(20) / 5)
+FILTERS = [
+    (dict(samples=[]), "one sample per step"),
+    (dict(samples=[1.0, np.nan]), "NaN at sample 1; give a number"),
+    (dict(samples=[1.0, -np.inf]), "-inf at sample 1; give a number"),
+    (dict(samples=[0.0, 0.0]), "2 zeros; give other values"),
+    (dict(samples=[1e308, 1e308]), "give smaller samples"),
+    (dict(samples=[1.0, -1.0]), "keep_gain=True of betz.Filter"),
+    (dict(samples=np.ones(201)), "at most 200 samples.*use a shorter filter"),
+    (dict(samples=[1.0], start=200), "Shift it"),
+    (dict(samples=CURVE, step_seconds=0.001), "0.02 s apart.*got 0.001 s; give times="),
+    (dict(samples=[1.0], times=[0.0]), "two points"),
+    (dict(samples=[1.0, np.nan], times=[0.0, 0.1]), "NaN at point 1"),
+    (dict(samples=[1.0, 2.0], times=[0.1, 0.0]), "ascend.*sort the points"),
+    (dict(samples=[1.0, 2.0], times=[0.0, 5e4]), "in seconds"),
+]
+
+
+@pytest.mark.parametrize("given, message", FILTERS)
+def test_filters_are_refused_by_name_with_the_way_out(given, message):
+    bank = [betz.Filter(**given, name="epsc")]
+    with pytest.raises(ValueError, match=f"filter epsc: .*{message}"):
+        betz.Decoder(step_seconds=0.02, bank=bank, folds=0).fit(X, y)
+
+
+def test_filters_are_samples_or_curves_and_look_ahead_offline_only():
+    def bank(*filters):
+        return betz.Decoder(step_seconds=0.02, bank=list(filters), folds=0).fit(X, y).model_.bank
+
+    (samples, start), = bank(betz.Filter(CURVE, start=2))
+    np.testing.assert_allclose(samples, CURVE / CURVE.sum(), rtol=1e-12)
+    assert start == 2
+    # A ramp from 0 to 1 over 40 ms: its mean over steps around 0, 20 and 40 ms.
+    (samples, start), = bank(betz.Filter([0.0, 1.0], times=[0.0, 0.04], keep_gain=True))
+    np.testing.assert_allclose(samples, [0.0625, 0.5, 0.4375], rtol=1e-12)
+    for wrong, message in [
+        (dict(samples=["a"]), "samples as a list of numbers"),
+        (dict(samples=[[1.0]]), "one dimension"),
+        (dict(samples=[1.0], times=[0.0, 1.0]), "one time per sample"),
+        (dict(samples=[1.0, 2.0], times=[0.0, 1.0], start=1), "leave out"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=f"filter epsc: .*{message}"):
+            betz.Filter(**wrong, name="epsc")
+    ahead = betz.Decoder(step_seconds=0.02, bank=[betz.Filter([1.0, 2.0, 1.0], start=-2, name="early")], folds=0).fit(X, y)
+    with pytest.raises(ValueError, match="filter early: .*start of 2 steps more"):
+        ahead.session()

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
+use std::path::Path;
 
 use crate::fixtures;
 use crate::program::{fails, json};
@@ -134,6 +135,22 @@ fn sums_hold_sampled_filters_and_differ_by_them() {
     fails(folder, "sums a.sums b.sums --out ab.sums", "boxcar:60ms");
 }
 
+/// Arrays that are no filters.
+fn arrays(folder: &Path) {
+    let long = vec![1.0; 6000];
+    for (name, samples) in [
+        ("empty.npy", &[][..]),
+        ("nan.npy", &[1.0, f64::NAN]),
+        ("inf.npy", &[1.0, f64::INFINITY]),
+        ("zero.npy", &[0.0; 3]),
+        ("large.npy", &[1e308; 2]),
+        ("long.npy", &long),
+    ] {
+        fixtures::npy(&folder.join(name), samples);
+    }
+    fs::write(folder.join("text.npy"), "0,1\n").unwrap();
+}
+
 #[test]
 fn bad_filters_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +162,11 @@ fn bad_filters_are_refused_by_name() {
     fs::write(folder.join("back.csv"), "0,1\n0.02,1\n0.01,0\n").unwrap();
     fs::write(folder.join("ms.csv"), "0,1\n50000,0\n").unwrap();
     fs::write(folder.join("short.csv"), "0,1\n").unwrap();
+    fs::write(folder.join("late.csv"), "100,1\n100.05,1\n").unwrap();
+    fs::write(folder.join("early.csv"), "-100.05,1\n-100,1\n").unwrap();
+    fs::write(folder.join("bytes.csv"), [0u8, 255, 254]).unwrap();
     // The message names the filter, the fault and the way out.
+    arrays(folder);
     for (filter, says) in [
         ("wavelet:5ms", &["wavelet:5ms", "halfgauss:TIME"][..]),
         ("boxcar:0ms", &["boxcar:0ms", "above 0 s"]),
@@ -154,17 +175,66 @@ fn bad_filters_are_refused_by_name() {
             &["boxcar:30s", "longest segment", "use a shorter filter"],
         ),
         ("file:zero.csv", &["zero.csv", "zeros", "other than 0"]),
-        ("file:nan.csv", &["nan.csv", "finite"]),
-        ("file:empty.csv", &["empty.csv", "two points"]),
-        ("file:short.csv", &["short.csv", "two points"]),
-        ("file:back.csv", &["back.csv", "ascend"]),
+        (
+            "file:nan.csv",
+            &["nan.csv", "finite", "NaN at point 1", "leave the point out"],
+        ),
+        (
+            "file:empty.csv",
+            &["empty.csv", "two points", "time in seconds"],
+        ),
+        (
+            "file:short.csv",
+            &["short.csv", "two points", "time in seconds"],
+        ),
+        ("file:back.csv", &["back.csv", "ascend", "sort the points"]),
         ("file:ms.csv", &["ms.csv", "are they in seconds?"]),
+        (
+            "file:late.csv",
+            &["late.csv", "longest segment", "in seconds?", "Shift it"],
+        ),
+        (
+            "file:early.csv",
+            &["early.csv", "longest segment", "Shift it"],
+        ),
+        ("file:bytes.csv", &["bytes.csv", "not text", ".npy"]),
         ("file:none.csv", &["none.csv"]),
+        (
+            "file:empty.npy",
+            &["filter file:empty.npy", "none", "one sample per step"],
+        ),
+        (
+            "file:nan.npy",
+            &["filter file:nan.npy", "NaN at sample 1", "give a number"],
+        ),
+        (
+            "file:inf.npy",
+            &["filter file:inf.npy", "inf at sample 1", "give a number"],
+        ),
+        (
+            "file:zero.npy",
+            &["filter file:zero.npy", "3 zeros", "other than 0"],
+        ),
+        (
+            "file:large.npy",
+            &["filter file:large.npy", "finite sum", "smaller samples"],
+        ),
+        (
+            "file:long.npy",
+            &[
+                "filter file:long.npy",
+                "longest segment",
+                "a shorter filter",
+            ],
+        ),
+        ("file:text.npy", &["filter file:text.npy", "no .npy array"]),
     ] {
         let train = "train train.npz --out x.betz --step 0.005 --decoder linear";
+        let line = format!("{train} --filter {filter}");
         for words in says {
-            fails(folder, &format!("{train} --filter {filter}"), words);
+            fails(folder, &line, words);
         }
+        assert!(!folder.join("x.betz").exists(), "{line}");
     }
     // Twice in a bank, and a filter that needs its gain.
     let train = "train train.npz --out x.betz --step 0.005 --decoder linear --folds 2";

@@ -292,8 +292,33 @@ static void solvers_and_filters_of_samples(void) {
     CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
                  betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
     filter.keep_gain = 0;
-    filter.n_samples = 0;
-    CHECK(betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model) != BETZ_OK);
+    // The message names the filter and the way out.
+    static double ones[STEPS + 1], zeros[2], large[] = {1e308, 1e308};
+    for (size_t i = 0; i < STEPS + 1; i++) ones[i] = 1;
+    const struct {
+        const double *samples;
+        size_t n_samples;
+        int64_t start;
+        betz_status status;
+        const char *way_out;
+    } refused[] = {
+        {ones, 0, 0, BETZ_ERROR_INVALID_ARGUMENT, "one sample per step"},
+        {bad, 2, 0, BETZ_ERROR_INVALID_ARGUMENT, "give a number"},
+        {zeros, 2, 0, BETZ_ERROR_INVALID_ARGUMENT, "give other values"},
+        {large, 2, 0, BETZ_ERROR_INVALID_ARGUMENT, "give smaller samples"},
+        {ones, STEPS + 1, 0, BETZ_ERROR_INSUFFICIENT_DATA, "a shorter filter"},
+        {ones, 5, STEPS, BETZ_ERROR_INSUFFICIENT_DATA, "Shift it"},
+        {ones, 5, -STEPS - 4, BETZ_ERROR_INSUFFICIENT_DATA, "Shift it"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        filter.samples = refused[i].samples;
+        filter.n_samples = refused[i].n_samples;
+        filter.start = refused[i].start;
+        CHECK_STATUS(refused[i].status,
+                     betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+        CHECK(message_names("filter early") && message_names(refused[i].way_out));
+    }
+    filter.start = 0;
     filter.n_samples = LENGTH;
     filter.samples = NULL;
     CHECK_STATUS(BETZ_ERROR_NULL,

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use betz::device::{Device, Precision};
-use betz::psc::{Block, FilterBank, Responses, SampledFilter};
+use betz::psc::{Block, Filter, FilterBank, Responses, SampledFilter};
 use betz::recording::Dataset;
 use betz::simulate;
 use betz::train::gram::cuda::{Request, SampledWay, device_sums};
@@ -20,7 +20,8 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 const HELP: &str = "\
 convolution [--channels 1000] [--steps 400000] [--step 0.00025] [--rate 20] [--samples 4000]
-            [--repeats 7] [--cuda] [--cpu] [--tf32] [--spikes FILE]";
+            [--repeats 7] [--cuda] [--cpu] [--tf32] [--recursive] [--spikes FILE]
+            recursive: t e^(-t/50 ms) in place of the kernel, with --cpu only";
 
 /// Size of the work.
 struct Options {
@@ -53,6 +54,14 @@ fn main() -> Outcome<()> {
     };
     let (steps, step) = (options.steps, options.step_seconds);
     let data = simulate::poisson(options.channels, options.rate, steps, step, 1)?;
+    if arguments.iter().any(|a| a == "--recursive") {
+        let tau_seconds = 0.05;
+        let bank = FilterBank::new(vec![Filter {
+            tau_seconds,
+            order: 1,
+        }])?;
+        return on_cpu(&data, &bank, &options);
+    }
     let bank = FilterBank::with_sampled(vec![], vec![kernel(&options)?])?;
     println!(
         "{} channels, {steps} steps, kernel of {} samples, {} spikes; gather or transform by cost: {}",

@@ -58,7 +58,12 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         return expected::run(args, &spec, &signal, &plan);
     }
     if let Some(chance) = &chance {
-        say_what_surrogates_take(chance, args.chance.max_hours, &spec, &signal, &on_cpu)?;
+        // As `significant_threshold_on` has it.
+        let on_device =
+            chance.correction == Correction::Maximum && !plan.ran().device.starts_with("cpu");
+        let estimate = if on_device { plan.estimate() } else { on_cpu };
+        let hours = args.chance.max_hours;
+        say_what_surrogates_take(chance, hours, &spec, &signal, &estimate, on_device)?;
     }
     let Some(out) = &args.out else {
         return Err(Error::argument("--out: expected a file, got none"));
@@ -270,7 +275,7 @@ fn within_memory(args: &Compute, plan: Plan, signal: &Signal<'_>) -> Result<Plan
     Ok(plan.with_max_edges(edges))
 }
 
-/// Says how long surrogates will take, before they are drawn: by arithmetic, then by the time of one.
+/// Says how long surrogates will take, before they are drawn: by arithmetic, then, on the CPU, by the time of one.
 ///
 /// # Errors
 /// `--surrogates` where that is more than `hours`.
@@ -280,6 +285,7 @@ fn say_what_surrogates_take(
     spec: &NetworkSpec,
     signal: &Signal<'_>,
     estimate: &Estimate,
+    on_device: bool,
 ) -> Result<()> {
     if hours.is_nan() || hours <= 0.0 {
         return Err(Error::argument(format!(
@@ -302,7 +308,11 @@ fn say_what_surrogates_take(
         }
         Ok(say)
     };
-    take(estimate.seconds)?;
+    let said = take(estimate.seconds)?;
+    if on_device {
+        eprintln!("{said}");
+        return Ok(());
+    }
     let started = Instant::now();
     let one = Significance {
         count: 1,

@@ -103,7 +103,7 @@ fn frames_are_signals_and_regions_are_their_parts() {
     // The left column and the middle, as a list and as a mask.
     fs::write(folder.join("left.txt"), "# left\n0\n3, 6\n4\n").unwrap();
     let mask = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0];
-    npy(&folder.join("left.npy"), &mask);
+    crate::fixtures::npy(&folder.join("left.npy"), &mask);
     done(
         folder,
         &format!("compute video.npz --out chosen.npz {HOW} --nodes 0,3,4,6"),
@@ -141,23 +141,6 @@ fn frames_are_signals_and_regions_are_their_parts() {
         );
         assert!(!folder.join("no.npz").exists());
     }
-}
-
-/// An `.npy` of f64 in one dimension.
-fn npy(path: &Path, values: &[f64]) {
-    let mut head = format!(
-        "{{'descr': '<f8', 'fortran_order': False, 'shape': ({},), }}",
-        values.len()
-    );
-    while !(10 + head.len() + 1).is_multiple_of(64) {
-        head.push(' ');
-    }
-    head.push('\n');
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((head.len() as u16).to_le_bytes());
-    bytes.extend(head.as_bytes());
-    values.iter().for_each(|v| bytes.extend(v.to_le_bytes()));
-    fs::write(path, bytes).unwrap();
 }
 
 /// Prepares the signals in `folder`, and computes a network of the bare one.

@@ -167,8 +167,12 @@ fn read(name: &str, path: &Path, step_seconds: f64) -> Result<SampledFilter> {
     {
         return read_array(name, path, step_seconds);
     }
-    let text =
-        std::fs::read_to_string(path).map_err(|e| Error::io("reading a filter", path, &e))?;
+    let bytes = std::fs::read(path).map_err(|e| Error::io("reading a filter", path, &e))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Error::argument(format!(
+            "filter {name}: expected lines of a time in seconds and a value, got bytes that are not text; give an array a name that ends in .npy"
+        ))
+    })?;
     let mut points = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -184,7 +188,7 @@ fn read(name: &str, path: &Path, step_seconds: f64) -> Result<SampledFilter> {
             None if points.is_empty() && number == 0 => {}
             _ => {
                 return Err(Error::argument(format!(
-                    "filter {name}, line {}: expected a time in seconds and a value, got '{line}'",
+                    "filter {name}, line {}: expected a time in seconds and a value, such as 0.005,1, got '{line}'",
                     number + 1
                 )));
             }
@@ -195,7 +199,8 @@ fn read(name: &str, path: &Path, step_seconds: f64) -> Result<SampledFilter> {
 
 #[cfg(feature = "npz")]
 fn read_array(name: &str, path: &Path, step_seconds: f64) -> Result<SampledFilter> {
-    let array = betz_recording::arrays::read_npy(path)?;
+    let array =
+        betz_recording::arrays::read_npy(path).map_err(|e| e.at(format_args!("filter {name}")))?;
     let values: Vec<f64> = match array.values {
         betz_recording::arrays::Values::F32(values) => values.into_iter().map(f64::from).collect(),
         betz_recording::arrays::Values::F64(values) => values,
@@ -213,7 +218,7 @@ fn read_array(name: &str, path: &Path, step_seconds: f64) -> Result<SampledFilte
             SampledFilter::through(name, &points, step_seconds)
         }
         _ => Err(Error::argument(format!(
-            "filter {name}: expected samples, or (samples, 2) with time and value, got the shape {:?}",
+            "filter {name}: expected the shape (samples,), or (samples, 2) with time and value, got {:?}; give every filter its own file",
             array.shape
         ))),
     }

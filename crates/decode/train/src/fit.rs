@@ -270,21 +270,36 @@ fn lacking(what: &str) -> Error {
     )
 }
 
-/// Refuses sampled filters on another step, and those that no segment is as long as.
+/// Refuses sampled filters on another step, those that no segment is as long as, and those that act on no step of any.
 fn check_sampled(data: &DatasetView<'_>, bank: &FilterBank) -> Result<()> {
     bank.check_step(data.step_seconds)?;
     let longest = data.segments.iter().map(|s| s.len()).max().unwrap_or(0);
-    match (bank.sampled().iter()).find(|filter| filter.samples().len() > longest) {
-        Some(filter) if longest > 0 => Err(Error::new(
-            ErrorKind::InsufficientData,
-            format!(
-                "filter {}: expected at most {longest} samples, the steps of the longest segment, got {}; use a shorter filter, a longer step, or segments that are not cut",
-                filter.name(),
-                filter.samples().len()
-            ),
-        )),
-        _ => Ok(()),
+    if longest == 0 {
+        return Ok(());
     }
+    for filter in bank.sampled() {
+        let refuse = |reason: String| {
+            let message = format!("filter {}: {reason}", filter.name());
+            Err(Error::new(ErrorKind::InsufficientData, message))
+        };
+        if filter.samples().len() > longest {
+            return refuse(format!(
+                "expected at most {longest} samples, the steps of the longest segment, got {}; use a shorter filter, a longer step, or segments that are not cut",
+                filter.samples().len()
+            ));
+        }
+        let nearest = match filter.start() {
+            start if start >= 0 => start,
+            start => (start + filter.samples().len() as i64 - 1).min(0),
+        };
+        if nearest.unsigned_abs() >= longest as u64 {
+            return refuse(format!(
+                "expected a sample within {longest} steps of a spike, the steps of the longest segment, got none nearer than {nearest} steps ({} s); are its times in seconds? Shift it, or use segments that are not cut",
+                nearest as f64 * filter.step_seconds()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses, before the work, names and sizes of which no decoder can be saved or opened. Lists that are

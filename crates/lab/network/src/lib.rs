@@ -66,6 +66,7 @@ pub mod export;
 pub mod file;
 pub mod graph;
 mod hold;
+mod largest;
 pub mod live;
 mod moments;
 mod network;

@@ -212,7 +212,12 @@ impl Plan {
     /// # Errors
     /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) where the user named a CUDA device that
     /// has no kernel for what is asked for.
-    pub fn on(mut self, device: &Device) -> Result<Self> {
+    pub fn on(self, device: &Device) -> Result<Self> {
+        self.on_for(device, 1.0)
+    }
+
+    /// [`on`](Self::on) `device` for so many `runs`.
+    pub(crate) fn on_for(mut self, device: &Device, runs: f64) -> Result<Self> {
         let can = limits::can(&self.spec, self.nodes);
         if let (Err(e), true) = (&can, device.is_explicit() && !device.is_cpu()) {
             return Err(e.clone());
@@ -220,7 +225,7 @@ impl Plan {
         let work = match can {
             Err(_) => Work::Gains(false),
             Ok(()) => Work::Amount {
-                amount: self.estimate().seconds,
+                amount: self.estimate().seconds * runs,
                 gains_from: if device.is_started() { 0.03 } else { 1.0 },
             },
         };

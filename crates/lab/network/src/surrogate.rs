@@ -10,9 +10,9 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use crate::cuda::surrogates::DeviceSurrogates;
-use crate::plan::Plan;
+use crate::largest::LargestValue;
 use crate::signal::Signal;
-use crate::spec::{Measure, NetworkSpec, Threshold};
+use crate::spec::{Measure, NetworkSpec};
 
 /// Kind of surrogate, made of a signal segment by segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +200,9 @@ pub fn significant_threshold(
 /// The threshold that `significance` asks for, for networks of `spec` (its own threshold is not looked
 /// at). Takes the time of as many networks as there are surrogates.
 ///
-/// A CUDA device draws phase-randomised surrogates, with the same phases as the CPU; the CPU computes their networks.
+/// A CUDA device draws phase-randomised surrogates, with the same phases as the CPU. It also finds the largest values of
+/// their networks by Pearson, Spearman and Kendall correlation ([`Correction::Maximum`]); the CPU finds those of other
+/// measures, and counts all pairs for false discovery.
 ///
 /// # Errors
 /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a measure whose values have no upper
@@ -222,7 +224,12 @@ pub fn significant_threshold_on(
         max_edges: u64::MAX,
         ..*spec
     };
-    let plan = Plan::new(&spec.threshold(Threshold::Top(1)), signal)?;
+    let networks = match correction {
+        Correction::Maximum => device,
+        // Histograms of all pairs have no kernel.
+        Correction::FalseDiscovery | Correction::FalseDiscoveryAnyDependence => &Device::cpu(),
+    };
+    let mut search = LargestValue::new(networks, &spec, signal, count)?;
     let mut maxima = Vec::new();
     let mut chance = vec![0_u64; BINS];
     let by_phases = significance.surrogate == Surrogate::PhaseRandomised;
@@ -247,18 +254,10 @@ pub fn significant_threshold_on(
             Signal::new(&samples, signal.nodes())?.with_segments(signal.segments().to_vec())?;
         match correction {
             Correction::Maximum => {
-                let mut most = 0.0_f64;
-                plan.stream(&other, &Quiet(progress), |window| {
-                    most = window
-                        .r
-                        .iter()
-                        .fold(most, |a, r| a.max(spec.sign.size(f64::from(*r))));
-                    Ok(())
-                })?;
-                maxima.push(most);
+                maxima.push(search.of(&other, &Quiet(progress))?);
             }
             Correction::FalseDiscovery | Correction::FalseDiscoveryAnyDependence => {
-                let of = plan.histogram(&other, BINS, &Quiet(progress))?;
+                let of = (search.on_cpu()).histogram(&other, BINS, &Quiet(progress))?;
                 chance.iter_mut().zip(of).for_each(|(a, b)| *a += b);
             }
         }
@@ -272,6 +271,7 @@ pub fn significant_threshold_on(
             maxima,
         });
     }
+    let plan = search.on_cpu();
     let seen = plan.histogram(signal, BINS, &Quiet(progress))?;
     let alpha = match correction {
         Correction::FalseDiscoveryAnyDependence => {
@@ -344,7 +344,7 @@ const BINS: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Window, cases, oracle};
+    use crate::{Plan, Threshold, Window, cases, oracle};
 
     #[test]
     fn surrogates_keep_each_node_and_nothing_in_common() {

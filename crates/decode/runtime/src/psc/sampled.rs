@@ -75,11 +75,14 @@ impl SampledFilter {
         let name = name.into();
         let refuse = |reason: String| Err(Error::argument(format!("filter {name}: {reason}")));
         if samples.is_empty() {
-            return refuse("expected at least one sample, got none".into());
+            return refuse(
+                "expected at least one sample, got none; give its impulse response, one sample per step"
+                    .into(),
+            );
         }
         if let Some(i) = samples.iter().position(|h| !h.is_finite()) {
             return refuse(format!(
-                "expected finite samples, got {} at sample {i}",
+                "expected finite samples, got {} at sample {i}; give a number in its place",
                 samples[i]
             ));
         }
@@ -89,7 +92,7 @@ impl SampledFilter {
             samples.iter().rposition(used),
         ) else {
             return refuse(format!(
-                "expected a sample other than 0, got {} zeros; is its length below a step of {step_seconds} s?",
+                "expected a sample other than 0, got {} zeros; give other values, or a shorter step if the filter is shorter than a step of {step_seconds} s",
                 samples.len()
             ));
         };
@@ -146,6 +149,12 @@ impl SampledFilter {
     pub fn with_unit_sum(mut self) -> Result<Self> {
         let sum: f64 = self.samples.iter().sum();
         let size: f64 = self.samples.iter().map(|h| h.abs()).sum();
+        if !size.is_finite() {
+            return Err(Error::argument(format!(
+                "filter {}: expected samples with a finite sum, got {size}; give smaller samples",
+                self.name
+            )));
+        }
         if sum.abs() < LEAST_SUM * size {
             return Err(Error::argument(format!(
                 "filter {}: expected samples with a sum to scale to 1, got {sum:e}, because positive and negative ones cancel; keep the gain as it is (--keep-gain)",
@@ -210,8 +219,10 @@ impl SampledFilter {
         if self.start < 0 {
             let ahead = self.ahead() as f64 * self.step_seconds;
             return Err(Error::argument(format!(
-                "filter {}: expected a filter that needs no future, got one that looks {ahead} s ahead and so serves offline work only; train with the filter shifted by that time (--filter {}@{ahead}s), and with its delay (--delay auto)",
-                self.name, self.name
+                "filter {}: expected a filter that needs no future, got one that looks {ahead} s ahead and so serves offline work only; train with the filter shifted by that time (--filter {}@{ahead}s, or a start of {} steps more for samples), and with its delay (--delay auto)",
+                self.name,
+                self.name,
+                self.ahead()
             )));
         }
         let mut all = alloc::vec![0.0; self.start as usize];
@@ -247,23 +258,25 @@ impl SampledFilter {
     ) -> Result<Self> {
         let name = name.into();
         let refuse = |reason: String| Err(Error::argument(format!("filter {name}: {reason}")));
-        let (Some(&(first, _)), Some(&(last, _))) = (points.first(), points.last()) else {
-            return refuse("expected at least two points, got none".into());
+        let [(first, _), .., (last, _)] = points else {
+            return refuse(format!(
+                "expected at least two points of time and value, got {}; give the time in seconds and the value of every point",
+                points.len()
+            ));
         };
-        if points.len() < 2 {
-            return refuse("expected at least two points of time and value, got one".into());
-        }
+        let (first, last) = (*first, *last);
         if let Some(i) = points
             .iter()
             .position(|(t, v)| !(t.is_finite() && v.is_finite()))
         {
+            let (time, value) = points[i];
             return refuse(format!(
-                "expected finite times and values, got others at point {i}"
+                "expected finite times and values, got {time} s and {value} at point {i}; leave the point out, or give numbers"
             ));
         }
         if let Some(i) = points.windows(2).position(|two| two[0].0 >= two[1].0) {
             return refuse(format!(
-                "expected times that ascend, got {} s after {} s at point {}",
+                "expected times that ascend, got {} s after {} s at point {}; sort the points by time",
                 points[i + 1].0,
                 points[i].0,
                 i + 1
