@@ -45,14 +45,15 @@ const FADES: [(&str, FadeShape); 3] = [
 type SomMapParts<'py> = (
     Bound<'py, PyAny>,
     (
-        [usize; 3],
-        bool,
-        bool,
+        ([usize; 3], bool, bool),
         Option<Vec<f64>>,
         &'static str,
         Bound<'py, PyArray2<f32>>,
     ),
 );
+
+/// The node of each row, and its distance.
+type Assigned<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f32>>);
 
 /// Nodes, their weights and their metric. `betz.SelfOrganizingMap` trains one. It pickles.
 #[pyclass(frozen, module = "betz")]
@@ -67,9 +68,7 @@ impl SomMap {
     fn _of(
         _class: &Bound<'_, PyType>,
         py: Python<'_>,
-        sides: [usize; 3],
-        hex: bool,
-        torus: bool,
+        shape: ([usize; 3], bool, bool),
         places: Option<Vec<f64>>,
         metric: &Bound<'_, PyAny>,
         weights: &Bound<'_, PyAny>,
@@ -78,7 +77,7 @@ impl SomMap {
         let (values, dims) = rows(py, "weights", weights)?;
         let nodes = match places {
             Some(places) => Nodes::Places(places, 3),
-            None => Nodes::Sides(sides, hex, torus),
+            None => Nodes::Sides(shape.0, shape.1, shape.2),
         };
         let inner = nodes.grid().and_then(|grid| Map::new(grid, dims, values));
         let inner = inner.or_raise(py)?.with_metric(metric);
@@ -94,9 +93,11 @@ impl SomMap {
         });
         let weights = PyArray1::from_slice(slf.py(), map.weights());
         let of = (
-            [grid.layers(), grid.rows(), grid.columns()],
-            grid.lattice() == Lattice::Hexagonal,
-            grid.is_torus(),
+            (
+                [grid.layers(), grid.rows(), grid.columns()],
+                grid.lattice() == Lattice::Hexagonal,
+                grid.is_torus(),
+            ),
             places,
             map.metric().name(),
             weights.reshape([grid.nodes(), map.dims()])?,
@@ -136,11 +137,7 @@ impl SomMap {
     }
 
     /// Nearest node of each row of `samples`, uint32, and its distance, float32; of nodes equally near the lowest.
-    fn assign<'py>(
-        &self,
-        py: Python<'py>,
-        samples: &Bound<'py, PyAny>,
-    ) -> PyResult<(Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f32>>)> {
+    fn assign<'py>(&self, py: Python<'py>, samples: &Bound<'py, PyAny>) -> PyResult<Assigned<'py>> {
         let (values, dims) = rows(py, "X", samples)?;
         let found = work::run(py, None, |_| {
             self.inner.assign(Samples::new(&values, dims)?)
