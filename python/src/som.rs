@@ -53,7 +53,7 @@ type SomMapParts<'py> = (
 );
 
 /// The node of each row, and its distance.
-type Assigned<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f32>>);
+type NodesAndDistances<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f32>>);
 
 /// Nodes, their weights and their metric. `betz.SelfOrganizingMap` trains one. It pickles.
 #[pyclass(frozen, module = "betz")]
@@ -137,7 +137,7 @@ impl SomMap {
     }
 
     /// Nearest node of each row of `samples`, uint32, and its distance, float32; of nodes equally near the lowest.
-    fn assign<'py>(&self, py: Python<'py>, samples: &Bound<'py, PyAny>) -> PyResult<Assigned<'py>> {
+    fn assign<'py>(&self, py: Python<'py>, samples: &Bound<'py, PyAny>) -> PyResult<NodesAndDistances<'py>> {
         let (values, dims) = rows(py, "X", samples)?;
         let found = work::run(py, None, |_| {
             self.inner.assign(Samples::new(&values, dims)?)
