@@ -137,7 +137,11 @@ impl SomMap {
     }
 
     /// Nearest node of each row of `samples`, uint32, and its distance, float32; of nodes equally near the lowest.
-    fn assign<'py>(&self, py: Python<'py>, samples: &Bound<'py, PyAny>) -> PyResult<NodesAndDistances<'py>> {
+    fn assign<'py>(
+        &self,
+        py: Python<'py>,
+        samples: &Bound<'py, PyAny>,
+    ) -> PyResult<NodesAndDistances<'py>> {
         let (values, dims) = rows(py, "X", samples)?;
         let found = work::run(py, None, |_| {
             self.inner.assign(Samples::new(&values, dims)?)
