@@ -448,18 +448,18 @@ fn solution(measure: Measure) -> Result<()> {
 }
 
 fn product(measure: Measure) -> Result<()> {
-    const SIDE: usize = 256;
+    const SIDE: usize = 64;
     let values: Vec<f32> = (0..SIDE * SIDE).map(|i| (i % 1013) as f32).collect();
     let a = StridedMatrix::row_major(&values, SIDE, SIDE)?;
     let product = Product::new(&a, &a);
-    measure("product of f32, side 256", 1, &mut || {
+    measure("product of f32, side 64", 1, &mut || {
         multiply(&Device::cpu(), &product, &mut |_, _, _| Ok(()), &()).map(drop)
     })
 }
 
 fn training(measure: Measure) -> Result<()> {
     let config = PopulationConfig {
-        neurons: 60,
+        neurons: 40,
         train_seconds: 20.0,
         test_seconds: 1.0,
         ..PopulationConfig::default()
@@ -467,8 +467,8 @@ fn training(measure: Measure) -> Result<()> {
     let data = simulate::population::simulate(&config, 1)?
         .train
         .align(0.02)?;
-    let options = train::TrainOptions::new(preset("reach")?);
-    let name = "train linear, 60 channels, 20 s, reach, ridge by cross-validation";
+    let options = train::TrainOptions::new(one_filter(0.1)?);
+    let name = "train linear, 40 channels, 20 s, one filter, ridge by cross-validation";
     measure(name, 1, &mut || {
         let decoder = train::train_validated(&data, &options, &train::Search::ridge(), &())?;
         black_box(decoder);

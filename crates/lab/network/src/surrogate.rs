@@ -207,7 +207,7 @@ pub fn significant_threshold(
 /// # Errors
 /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a measure whose values have no upper
 /// end, too few surrogates for α, or false discovery of other than Pearson, Spearman or Kendall correlation;
-/// as for [`Plan::run`]; those of the device.
+/// as for [`Plan::run`](crate::Plan::run); those of the device.
 pub fn significant_threshold_on(
     device: &Device,
     spec: &NetworkSpec,
