@@ -62,6 +62,8 @@ shown("what is shown of a whole recording covers all of it, and a unit can be se
   await page.keyboard.press("g");
   await expect(page.locator(".range.panel .sum")).toContainText("0 s to 3:20:");
   const length = await page.evaluate(() => globalThis.betz.store.end * globalThis.betz.store.shape.stepSeconds);
+  // The address is written at most twice per second.
+  await page.waitForFunction(() => new URLSearchParams(location.hash.slice(1)).has("sel"));
   const [from, to] = await page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get("sel").split(",").map(Number));
   expect([from, to]).toEqual([0, length]);
   await page.evaluate(() => { location.hash = "#v=channels&s=1&t=20&w=5&c=3"; });
