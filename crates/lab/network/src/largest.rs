@@ -139,8 +139,11 @@ mod tests {
                             let found = search.of(&signal, &()).unwrap();
                             // Sums in two orders: a step of f32 apart.
                             let off = (found - expected).abs();
-                            let of = (case.name, measure, sign);
-                            assert!(off < 1e-6, "{of:?}: {found}, {expected}");
+                            assert!(
+                                off < 1e-6,
+                                "{}, {measure:?}, {sign:?}: {found}, {expected}",
+                                case.name
+                            );
                         }
                         assert!(search.begin <= begin);
                     }
