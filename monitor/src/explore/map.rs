@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::explore::map_samples::{MapSamples, SamplesByNode};
 use crate::frame::{Kind, Section, Writer};
 use crate::hub::lock;
 
@@ -59,51 +60,6 @@ pub struct MapErrors {
     pub quantisation: f64,
     /// Share of samples whose two nearest nodes are not neighbours; NaN if not measured.
     pub topographic: f64,
-}
-
-/// Samples of a map, and the node of each.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct MapSamples {
-    /// Nearest node of each sample.
-    pub winners: Vec<u32>,
-    /// Distance of each sample from it.
-    pub distances: Vec<f32>,
-    /// (samples, dims), row by row; empty if only their nodes are known.
-    pub values: Vec<f32>,
-}
-
-/// Samples, and their order by node and distance.
-#[derive(Debug)]
-struct SamplesByNode {
-    samples: MapSamples,
-    /// Samples of the first node, nearest first, then those of the second, and so on.
-    order: Vec<u32>,
-    /// Beginning of each node's samples in `order`, and the end of the last.
-    starts: Vec<usize>,
-}
-
-impl SamplesByNode {
-    fn new(samples: MapSamples, nodes: usize) -> Self {
-        let (winners, distances) = (&samples.winners, &samples.distances);
-        let mut order: Vec<u32> = (0..winners.len() as u32).collect();
-        order.sort_by(|&a, &b| {
-            let of = |s: u32| (winners[s as usize], distances[s as usize]);
-            let ((node, far), (other, further)) = (of(a), of(b));
-            node.cmp(&other).then(far.total_cmp(&further))
-        });
-        let mut starts = vec![0; nodes + 1];
-        for &winner in winners {
-            starts[winner as usize + 1] += 1;
-        }
-        for node in 0..nodes {
-            starts[node + 1] += starts[node];
-        }
-        Self {
-            samples,
-            order,
-            starts,
-        }
-    }
 }
 
 /// A sorted unit that nodes represent.
@@ -447,7 +403,7 @@ impl MapView {
                 self.name
             )));
         };
-        let all = &known.order[known.starts[node]..known.starts[node + 1]];
+        let all = known.of(node);
         let (listed, dims) = (&all[..all.len().min(MOST_LISTED)], self.shape.dims);
         let of = |s: &u32| known.samples.distances[*s as usize];
         let distances: Vec<f32> = listed.iter().map(of).collect();

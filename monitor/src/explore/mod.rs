@@ -6,6 +6,7 @@ pub(crate) mod episodes;
 pub(crate) mod job;
 pub(crate) mod lately;
 pub(crate) mod map;
+pub(crate) mod map_samples;
 pub(crate) mod native;
 pub(crate) mod network;
 pub(crate) mod recorded;
