@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use betz::recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
 use betz::team::Team;
 use mpi::Threading;
+use tempfile::TempDir;
 
 #[path = "../src/team.rs"]
 mod team;
 
-/// `mpirun`, as far as the program; `None` where there is none.
-fn mpirun(ranks: usize) -> Option<Command> {
+/// `mpirun`, as far as the program, with its own files in `session`; `None` where there is none.
+fn mpirun(ranks: usize, session: &TempDir) -> Option<Command> {
     let there = Command::new("mpirun")
         .arg("--version")
         .stdout(Stdio::null())
@@ -37,6 +38,8 @@ fn mpirun(ranks: usize) -> Option<Command> {
         ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
         ("RAYON_NUM_THREADS", "1"),
     ]);
+    // Two that start at once fail when both make the one folder of this user: "File exists".
+    command.env("OMPI_MCA_orte_tmpdir_base", session.path());
     Some(command)
 }
 
@@ -46,7 +49,8 @@ fn run(folder: &Path, ranks: usize, arguments: &str) -> Option<Output> {
     const ATTEMPTS: usize = 5;
     let mut output = None;
     for attempt in 1..=ATTEMPTS {
-        let mut command = mpirun(ranks)?;
+        let session = tempfile::tempdir().unwrap();
+        let mut command = mpirun(ranks, &session)?;
         let this = command
             .arg(env!("CARGO_BIN_EXE_betz-mpi"))
             .current_dir(folder)
@@ -233,7 +237,8 @@ fn what_is_wrong_is_said_once_and_nothing_is_left() {
 /// more and one fewer.
 #[test]
 fn what_is_longer_than_a_block_arrives_whole() {
-    let Some(mut command) = mpirun(3) else {
+    let session = tempfile::tempdir().unwrap();
+    let Some(mut command) = mpirun(3, &session) else {
         return;
     };
     let inside = ["--ignored", "--exact", "blocks_as_one_of_several_ranks"];
@@ -308,7 +313,8 @@ fn a_full_disk_of_one_rank_ends_the_job() {
             "unpacking day.npz",
         ),
     ] {
-        let Some(mut command) = mpirun(3) else {
+        let session = tempfile::tempdir().unwrap();
+        let Some(mut command) = mpirun(3, &session) else {
             return;
         };
         // Between processes of one machine MPI has files of its own, unless told otherwise.
@@ -372,7 +378,8 @@ fn a_rank_that_is_killed_ends_the_job() {
     // mpirun hangs at times when a rank dies while the ranks still find each other, and seldom later: that is no matter of
     // ours, and it is tried again.
     for attempt in 0..3 {
-        let Some(mut command) = mpirun(3) else {
+        let session = tempfile::tempdir().unwrap();
+        let Some(mut command) = mpirun(3, &session) else {
             return;
         };
         let mut job = command
