@@ -11,7 +11,7 @@
 //! 142 channels, 4 outputs, steps of 1 ms; the counts are drawn beforehand (Poisson). Back to back, the loop is
 //! timed in parts of 1,000 steps. Once per millisecond, each step is timed with two readings of the clock: as it comes,
 //! after a warm call (`Session::warm`), and with nothing between the readings, in turns. Before each the program writes
-//! to 8 or 64 MiB and sleeps. On a machine that is shared, `chrt -f 50 taskset -c 1` keeps other programs away.
+//! to 8 or 64 MiB and sleeps. What one cache line costs then is printed last. On a machine that is shared, `chrt -f 50 taskset -c 1` keeps other programs away.
 
 #[path = "../decoders.rs"]
 mod decoders;
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use betz::psc::{Filter, FilterBank};
 use betz::stream::{Session, SessionConfig};
 use decoders::{Kind, OUTPUTS, counts_of_a_step, decoder, preset};
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -150,6 +151,42 @@ fn once_a_millisecond(
     Ok(times.map(quantiles))
 }
 
+/// Nanoseconds per cache line of a session's size after `other` work: each line's address read from the one before it,
+/// and all addresses known beforehand. The median of some rounds.
+fn line_ns(other: &mut [u64], rng: &mut ChaCha8Rng) -> [f64; 2] {
+    const LINES: usize = 1024;
+    const WORDS: usize = 8;
+    // Bytes between two lines: prefetchers of neighbours find nothing of use.
+    const APART: usize = 1 << 10;
+    let mut order: Vec<usize> = (0..LINES).collect();
+    order.shuffle(rng);
+    let mut lines = vec![0_usize; LINES * APART / WORDS];
+    let word = |line: usize| line * APART / WORDS;
+    for (from, to) in order.iter().zip(order.iter().cycle().skip(1)) {
+        lines[word(*from)] = word(*to);
+    }
+    let mut rounds = [const { Vec::new() }; 2];
+    for round in 0..2 * 25 {
+        for word in other.iter_mut().step_by(WORDS) {
+            *word = word.wrapping_mul(6364136223846793005).wrapping_add(1);
+        }
+        black_box(&mut *other);
+        let start = Instant::now();
+        let mut at = word(order[0]);
+        let mut sum = 0_usize;
+        for line in &order {
+            if round % 2 == 0 {
+                at = lines[at];
+            } else {
+                sum = sum.wrapping_add(lines[word(*line)]);
+            }
+        }
+        black_box((at, sum));
+        rounds[round % 2].push(start.elapsed().as_nanos() as u64);
+    }
+    rounds.map(|ns| quantiles(ns).p50 * 1e3 / LINES as f64)
+}
+
 fn argument(i: usize, otherwise: usize) -> betz::Result<usize> {
     match std::env::args().nth(i).map(|n| n.parse()) {
         None => Ok(otherwise),
@@ -207,6 +244,14 @@ fn main() -> betz::Result<()> {
                 println!(" {:.2} |", bare.p50);
             }
         }
+    }
+    println!();
+    for mib in OTHER_MIB {
+        let mut other: Vec<u64> = (0..mib << 17).collect();
+        let [chained, known] = line_ns(&mut other, &mut ChaCha8Rng::seed_from_u64(7));
+        println!(
+            "a cache line after {mib} MiB: {chained:.1} ns by the address in the one before, {known:.1} ns with all addresses known"
+        );
     }
     Ok(())
 }
