@@ -2,7 +2,7 @@
 //
 //   cost MODEL CHANNELS FILTERS     trains a linear model on random counts and saves it
 //   cost MODEL SPIKES               steps with so many spikes of a list, and evicts all data in between
-//   cost MODEL skip TICKS           skips so many ticks, after 200 steps with spikes
+//   cost MODEL skip TICKS           skips so many ticks, after 200 steps of counts, and makes one step of a list
 #include "support.h"
 
 #include <pthread.h>
@@ -83,11 +83,19 @@ static void skip(const char *path, uint64_t ticks) {
     float out[MOST_OUTPUTS];
     const size_t outputs = betz_model_outputs(model);
     CHECK(outputs <= MOST_OUTPUTS);
+    const uint32_t channels = betz_model_channels(model);
+    uint16_t *counts = calloc(channels, sizeof *counts);
+    CHECK(counts != NULL && channels >= 13);
     for (uint32_t t = 0; t < 200; t++) {
         const uint32_t spikes[] = {t % 7, t % 11, t % 13};
-        OK(betz_session_step_spikes(session, spikes, 3, out, outputs));
+        for (int i = 0; i < 3; i++) counts[spikes[i]]++;
+        OK(betz_session_step_counts(session, counts, channels, out, outputs));
+        for (int i = 0; i < 3; i++) counts[spikes[i]] = 0;
     }
     OK(betz_session_skip(session, ticks));
+    const uint32_t after[] = {1, 5, 12};
+    OK(betz_session_step_spikes(session, after, 3, out, outputs));
+    free(counts);
     betz_session_close(session);
     betz_model_free(model);
 }

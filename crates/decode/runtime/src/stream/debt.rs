@@ -25,6 +25,9 @@ const MOST_PAUSES: usize = 4;
 /// Instructions that a call may spend on a debt, per millisecond of a step; also the least of all steps.
 const INSTRUCTIONS: f64 = 80_000.0;
 
+/// Instructions of a missing step around those of the head and the filters, counted with a Kalman filter.
+const AROUND: u64 = 700;
+
 /// Name of a debt's memory in errors.
 const SESSION: &str = "session";
 
@@ -82,10 +85,10 @@ impl Debt {
             .sum();
         let budget = INSTRUCTIONS * (model.step_seconds() * 1e3).max(1.0) / engines as f64;
         let low_pass = model.low_pass.as_ref().map_or(0, |l| l.state().len());
-        // Some two instructions per state of a filter, and five per state of a low-pass.
-        let cost = model.head.instructions() + (2 * filters + 5 * low_pass) as u64 + 100;
-        // A skip also takes the filters through the pause: some forty instructions per state.
-        let jump = 40.0 * filters as f64;
+        // Some two instructions per state of a filter, five per state of a low-pass, and those around a head's step.
+        let cost = model.head.instructions() + (2 * filters + 5 * low_pass) as u64 + AROUND;
+        // A skip also takes the filters through the pause: some four instructions per state.
+        let jump = 4.0 * filters as f64;
         let steps_per_skip = ((budget - jump).max(0.0) / cost as f64) as u64;
         // With one, the inputs would never be caught up.
         let steps_per_step = ((budget / cost as f64) as u64).max(2);

@@ -121,6 +121,9 @@ pub(super) fn silence(stage: &Stage, ticks: f64) -> [[f64; 5]; 5] {
     map
 }
 
+/// Lanes of a filter that [`skip_lanes`] takes at once, so that processors use their vectors.
+const BLOCK: usize = 8;
+
 /// `ticks` silent ticks of one filter, whose states are the `lanes` of `states`, (order + 1, `stride`).
 pub(super) fn skip_lanes(
     states: &mut [f64],
@@ -130,11 +133,32 @@ pub(super) fn skip_lanes(
     lanes: Range<usize>,
 ) {
     let map = silence(stage, ticks);
-    for lane in lanes {
-        for j in (0..=stage.order as usize).rev() {
-            let sum: f64 = (0..=j).map(|i| map[j][i] * states[i * stride + lane]).sum();
-            states[j * stride + lane] = flush(sum);
+    for j in (0..=stage.order as usize).rev() {
+        let (before, own) = states.split_at_mut(j * stride);
+        let own = &mut own[lanes.clone()];
+        let before = |i: usize| &before[i * stride..][lanes.clone()];
+        let (blocks, rest) = own.as_chunks_mut::<BLOCK>();
+        for (at, block) in blocks.iter_mut().enumerate() {
+            let mut sums = [0.0; BLOCK];
+            for i in 0..j {
+                let from = before(i).as_chunks::<BLOCK>().0[at];
+                add_scaled(&mut sums, map[j][i], &from);
+            }
+            add_scaled(&mut sums, map[j][j], block);
+            *block = sums.map(flush);
         }
+        let first = blocks.len() * BLOCK;
+        for (at, state) in rest.iter_mut().enumerate() {
+            let sum = (0..j).fold(0.0, |sum, i| sum + map[j][i] * before(i)[first + at]);
+            *state = flush(sum + map[j][j] * *state);
+        }
+    }
+}
+
+#[inline]
+fn add_scaled(sums: &mut [f64; BLOCK], scale: f64, from: &[f64; BLOCK]) {
+    for (sum, from) in sums.iter_mut().zip(from) {
+        *sum += scale * from;
     }
 }
 

@@ -224,7 +224,7 @@ impl HeadStep for PreparedPlace {
 
     fn instructions(&self) -> u64 {
         let taps = self.place.shape.len() * (2 * self.place.walk.len() - 1);
-        (1000 + 2 * self.places * taps + self.kept.len() * (60 + 5 * self.outputs)) as u64
+        (1000 + 2 * self.places * taps + self.kept.len() * (160 + 5 * self.outputs)) as u64
     }
 
     fn hash(&self, hash: &mut Fnv1a) {
