@@ -140,9 +140,8 @@ pub(super) fn skip_lanes(
         let (blocks, rest) = own.as_chunks_mut::<BLOCK>();
         for (at, block) in blocks.iter_mut().enumerate() {
             let mut sums = [0.0; BLOCK];
-            for i in 0..j {
-                let from = before(i).as_chunks::<BLOCK>().0[at];
-                add_scaled(&mut sums, map[j][i], &from);
+            for (i, scale) in map[j][..j].iter().enumerate() {
+                add_scaled(&mut sums, *scale, &before(i).as_chunks::<BLOCK>().0[at]);
             }
             add_scaled(&mut sums, map[j][j], block);
             *block = sums.map(flush);
