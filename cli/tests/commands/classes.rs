@@ -213,7 +213,7 @@ fn a_drifted_recording_is_unlike_training() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     simulated(folder);
-    let line = "train train.npz --step 0.02 --filter 0.1:1 --folds 2 --out";
+    let line = "train train.npz --decoder linear --step 0.02 --filter 0.1:1 --folds 2 --out";
     json(folder, &format!("{line} m.betz --retain"));
     json(
         folder,
