@@ -52,7 +52,7 @@ for tests in "$out"/test-*; do
 done
 if [ "${1:-}" != tests ]; then
     cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench gpu_network --bench episode --no-run --message-format=json-render-diagnostics | executables | collect ""
-    cargo build --release -p betz-cli -p betz-programs --bin betz --bin convolution --bin products --bin episode_devices --bin som_record --bin spiking_record \
+    cargo build --release -p betz-cli -p betz-programs --bin betz --bin convolution --bin delays --bin products --bin episode_devices --bin som_record --bin spiking_record \
         --message-format=json-render-diagnostics | executables | collect ""
     cp scripts/compare_mine.py scripts/compare_surrogates.py benches/peers/*.py benches/compare/convolution.py "$out"
 fi

@@ -183,7 +183,8 @@ pub mod model {
 pub mod train {
     pub use betz_gram::{
         DelayEstimate, Evaluation, GramPath, MaskPolicy, NormalEquations, SampledError, Solver,
-        estimate_delay, evaluate, evaluate_on, gram, largest_response, parts, score, solve,
+        estimate_delay, estimate_delay_on, evaluate, evaluate_on, gram, largest_response, parts,
+        score, solve,
     };
     pub use betz_train::{
         Alternative, Choice, Delay, MAX_FOLDS, PRESETS, Preset, RidgeChoice, Search, Timing,

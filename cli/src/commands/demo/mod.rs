@@ -22,7 +22,7 @@ use betz::recording::multiunit::random_groups;
 use betz::simulate::population::{self, PopulationConfig};
 use betz::stream::{Session, SessionConfig, Stats};
 use betz::train::score::score_estimates;
-use betz::train::{Search, TrainOptions, estimate_delay, train_validated_on};
+use betz::train::{Search, TrainOptions, estimate_delay_on, train_validated_on};
 use serde::Serialize;
 
 use self::picture::Movement;
@@ -159,7 +159,7 @@ fn decode(
     let (trained, train_seconds) = timed(|| {
         let dataset = training.align(step)?;
         let most = (LONGEST_DELAY_SECONDS / step) as usize;
-        let delay = estimate_delay(&dataset, &bank, Some(LOW_PASS), most, bar)?;
+        let delay = estimate_delay_on(device, &dataset, &bank, Some(LOW_PASS), most, bar)?;
         let options = TrainOptions {
             low_pass: Some(LOW_PASS),
             delay_steps: delay.delay_steps,

@@ -3,20 +3,42 @@
 //! The paper's pipeline filters responses with a low-pass and then adjusts them for delay before decoding (Galbraith
 //! 2010, §5.1): the filters and the low-pass delay a(t), and neurons lead or lag the movement. For every lag l, an FFT
 //! per segment gives the correlation ρ_jo(l) of feature j with output o at l steps earlier. The delay is the lag with
-//! the largest Σ_j Σ_o ρ_jo(l)².
+//! the largest Σ_j Σ_o ρ_jo(l)². A CUDA device computes the same with cuFFT (`gram::cuda::lags`).
 
 use betz_fourier::{Complex64, ComplexToReal, Real, RealToComplex};
 use rayon::prelude::*;
 use std::sync::Arc;
 
+use crate::gram::cuda::lags;
 use crate::psc::{Block, Responses};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
+use betz_device::cost::{Calibration, CostModel};
+use betz_device::cuda::has_transforms;
+use betz_device::{Device, Placement, Ran, Work};
 use betz_recording::{DatasetView, check_segments};
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Smallest number of steps per chunk for each step of lag; longer chunks waste less on overlap.
 const CHUNK_LAGS: usize = 4;
+
+/// Responses: one per step and feature. Transforms: steps of transforms per binary logarithm of their length. One thread's
+/// seconds.
+const DELAY_CPU: CostModel = CostModel {
+    name: "delay.cpu",
+    terms: &["responses", "transforms"],
+    defaults: &[5e-9, 0.6e-9],
+};
+
+/// The same on a CUDA device, which sends spikes first. Plans of cuFFT take a few milliseconds.
+const DELAY_CUDA: CostModel = CostModel {
+    name: "delay.cuda",
+    terms: &["1", "spikes", "responses", "transforms"],
+    defaults: &[5e-3, 0.45e-9, 20e-12, 0.7e-12],
+};
+
+/// The reason for which a delay is searched on the CPU though a CUDA device was named.
+const NO_TRANSFORMS: &str = "cuFFT, which the search for a delay needs, cannot be loaded";
 
 /// Correlation of the responses with the behaviour of `l` steps before, for each lag l, and the lag with the largest
 /// one.
@@ -28,6 +50,8 @@ pub struct DelayEstimate {
     pub first_lag: i64,
     /// Mean over features and outputs of ρ², one entry per lag. Constant features and outputs count as uncorrelated.
     pub correlation: Vec<f64>,
+    /// Device that computed it, and the reason if it was not another.
+    pub ran: Ran,
 }
 
 /// Estimates the delay of `data`'s responses to `bank` (and `low_pass`) between −`most` and `most` steps. A positive
@@ -49,22 +73,10 @@ pub fn estimate_delay<'d>(
     progress: &dyn Progress,
 ) -> Result<DelayEstimate> {
     let data = &data.into();
-    data.spikes.check(data.steps as i64, data.channels())?;
-    check_segments(data.segments, data.steps as i64)?;
+    let most = check(data, bank, most)?;
     let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
     let steps = data.steps_in_segments();
-    if features == 0 || outputs == 0 || steps == 0 || data.behavior.len() != data.steps * outputs {
-        return Err(Error::new(
-            ErrorKind::InsufficientData,
-            format!(
-                "delay: expected channels, steps in segments and behaviour at every step, got {features} features, {steps} steps, {} values of {outputs} outputs",
-                data.behavior.len()
-            ),
-        ));
-    }
-    let longest = data.segments.iter().map(|s| s.len()).max().unwrap_or(0);
-    let most = most.min(longest - 1);
-    let chunk = (CHUNK_LAGS * most).max(256).min(longest);
+    let chunk = chunk_of(most, longest(data));
     let correlator = Correlator::new(chunk, most);
     betz_base::memory::plan(
         format_args!("the delay of {features} features over lags of up to {most} steps"),
@@ -101,20 +113,125 @@ pub fn estimate_delay<'d>(
         progress.update("delay", done as u64, steps as u64);
     }
     let means = mean_correlations(&totals, &products, &correlator, &behavior, steps);
-    let lag = |i: usize| i as i64 - most as i64;
-    let best = (0..means.len()).reduce(|a, b| {
-        let (x, y) = (means[a], means[b]);
-        if y > x || (y == x && lag(b).abs() < lag(a).abs()) {
-            b
-        } else {
-            a
+    Ok(DelayEstimate::new(means, Ran::default()))
+}
+
+/// [`estimate_delay`] on `device` where the user named it; [`Device::auto`] runs where this host's calibration expects less
+/// time. A CUDA device computes in f32: each `correlation` is within 5e-5 of the CPU's. The delay is the same unless
+/// two lags are that close. A feature is constant for it if it varies by less than 1e-5 of its root mean square. Of several
+/// devices the first takes part.
+///
+/// # Errors
+/// The errors of [`estimate_delay`]; [`ErrorKind::DeviceMemory`] if one channel does not fit a device that the user named; those
+/// of the device.
+pub fn estimate_delay_on<'d>(
+    device: &Device,
+    data: impl Into<DatasetView<'d>>,
+    bank: &FilterBank,
+    low_pass: Option<LowPass>,
+    most: usize,
+    progress: &dyn Progress,
+) -> Result<DelayEstimate> {
+    let data = &data.into();
+    let longest_lag = check(data, bank, most)?;
+    let placement = choose_device(device, data, bank, longest_lag);
+    if let Some(context) = placement.contexts().first() {
+        let behavior = CentredBehavior::new(data);
+        let centred: Vec<f32> = behavior.values.iter().map(|x| *x as f32).collect();
+        let search = lags::LagSearch {
+            data,
+            bank,
+            low_pass,
+            most: longest_lag,
+            behavior: &centred,
+            squares: &behavior.squares,
+        };
+        let found = lags::mean_correlations(context, &search, progress);
+        if let Some(means) = placement.or_cpu(found)? {
+            return Ok(DelayEstimate::new(means, placement.ran("")));
         }
-    });
+    }
     Ok(DelayEstimate {
-        delay_steps: best.map_or(0, lag),
-        first_lag: -(most as i64),
-        correlation: means,
+        ran: placement.ran(""),
+        ..estimate_delay(data, bank, low_pass, most, progress)?
     })
+}
+
+/// The device for lags of up to `most` steps.
+fn choose_device(
+    device: &Device,
+    data: &DatasetView<'_>,
+    bank: &FilterBank,
+    most: usize,
+) -> Placement {
+    let steps = data.steps_in_segments() as f64;
+    let responses = steps * (data.channels() * bank.len()) as f64;
+    // Each chunk of a feature has a transform of this length.
+    let chunk = chunk_of(most, longest(data));
+    let length = (chunk + 2 * most).next_power_of_two() as f64;
+    let transforms = responses / chunk as f64 * length * length.log2().max(1.0);
+    let threads = rayon::current_num_threads().max(1) as f64;
+    let calibration = Calibration::current();
+    let spikes = data.events_in_segments() as f64;
+    let work = Work::Seconds {
+        cpu: calibration.seconds(&DELAY_CPU, &[responses / threads, transforms / threads]),
+        cuda: calibration.seconds(&DELAY_CUDA, &[1.0, spikes, responses, transforms]),
+    };
+    let placement = Placement::decide(device, work);
+    match placement.is_cpu() || has_transforms() {
+        true => placement,
+        false => Placement::cpu_instead(device, NO_TRANSFORMS),
+    }
+}
+
+/// Checks that there is something to correlate; the largest lag of at most `most` steps that a segment has.
+fn check(data: &DatasetView<'_>, bank: &FilterBank, most: usize) -> Result<usize> {
+    data.spikes.check(data.steps as i64, data.channels())?;
+    check_segments(data.segments, data.steps as i64)?;
+    let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
+    let steps = data.steps_in_segments();
+    if features == 0 || outputs == 0 || steps == 0 || data.behavior.len() != data.steps * outputs {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "delay: expected channels, steps in segments and behaviour at every step, got {features} features, {steps} steps, {} values of {outputs} outputs",
+                data.behavior.len()
+            ),
+        ));
+    }
+    Ok(most.min(longest(data) - 1))
+}
+
+/// Steps of the longest segment.
+fn longest(data: &DatasetView<'_>) -> usize {
+    data.segments.iter().map(|s| s.len()).max().unwrap_or(0)
+}
+
+/// Steps of a chunk for lags of up to `most` steps.
+fn chunk_of(most: usize, longest: usize) -> usize {
+    (CHUNK_LAGS * most).max(256).min(longest)
+}
+
+impl DelayEstimate {
+    /// The lag with the largest of `means`, which are in the order of lags and as many on both sides of 0.
+    fn new(means: Vec<f64>, ran: Ran) -> Self {
+        let most = (means.len() / 2) as i64;
+        let lag = |i: usize| i as i64 - most;
+        let best = (0..means.len()).reduce(|a, b| {
+            let (x, y) = (means[a], means[b]);
+            if y > x || (y == x && lag(b).abs() < lag(a).abs()) {
+                b
+            } else {
+                a
+            }
+        });
+        Self {
+            delay_steps: best.map_or(0, lag),
+            first_lag: -most,
+            correlation: means,
+            ran,
+        }
+    }
 }
 
 /// Squared correlation of features and outputs by lag, averaged over all pairs.
@@ -148,15 +265,15 @@ fn mean_correlations(
 }
 
 /// Behaviour minus its mean, and the sum of squares of each output.
-struct CentredBehavior {
+pub(crate) struct CentredBehavior {
     /// (steps, outputs) row-major.
-    values: Vec<f64>,
-    squares: Vec<f64>,
+    pub(crate) values: Vec<f64>,
+    pub(crate) squares: Vec<f64>,
     outputs: usize,
 }
 
 impl CentredBehavior {
-    fn new(data: &DatasetView<'_>) -> Self {
+    pub(crate) fn new(data: &DatasetView<'_>) -> Self {
         let n = data.outputs.len();
         let inside = || {
             let steps = data.segments.iter().flat_map(|s| s.start..s.stop);
@@ -315,15 +432,20 @@ fn runs(data: &DatasetView<'_>, steps: &[usize]) -> Vec<(usize, usize, usize)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::cases;
     use crate::psc::oracle;
     use betz_recording::Dataset;
 
-    /// Σ_jo ρ_jo(l)² by plain loops.
-    fn plain(data: &Dataset, bank: &FilterBank, most: i64) -> Vec<f64> {
-        let a = oracle::responses(data, bank, None).unwrap();
+    /// Mean of ρ_jo(l)² by plain loops.
+    pub(crate) fn plain(
+        data: &Dataset,
+        bank: &FilterBank,
+        low_pass: Option<LowPass>,
+        most: i64,
+    ) -> Vec<f64> {
+        let a = oracle::responses(data, bank, low_pass).unwrap();
         let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
         let steps = data.steps_in_segments();
         let centred = CentredBehavior::new(&data.view());
@@ -364,7 +486,7 @@ mod tests {
             let longest = case.data.segments.iter().map(|s| s.len()).max().unwrap();
             for most in [0, 3, 40] {
                 let got = estimate_delay(&case.data, &case.bank, None, most, &()).unwrap();
-                let expected = plain(&case.data, &case.bank, most.min(longest - 1) as i64);
+                let expected = plain(&case.data, &case.bank, None, most.min(longest - 1) as i64);
                 assert_eq!(got.correlation.len(), expected.len());
                 for (g, e) in got.correlation.iter().zip(&expected) {
                     assert!((g - e).abs() < 1e-10, "{}: {g} against {e}", case.name);
@@ -419,6 +541,9 @@ mod tests {
         );
         data.outputs.clear();
         let error = estimate_delay(&data, &bank, None, 10, &()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InsufficientData);
+        let cpu = Device::cpu();
+        let error = estimate_delay_on(&cpu, &data, &bank, None, 10, &()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InsufficientData);
     }
 }

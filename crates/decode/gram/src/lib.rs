@@ -24,7 +24,7 @@ pub mod psc;
 pub mod score;
 pub mod solve;
 
-pub use delay::{DelayEstimate, estimate_delay};
+pub use delay::{DelayEstimate, estimate_delay, estimate_delay_on};
 pub use gram::{GramPath, NormalEquations, SampledError};
 pub use noise::largest_response;
 pub use score::{Evaluation, evaluate, evaluate_on};

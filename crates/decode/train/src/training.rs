@@ -19,7 +19,7 @@ use super::variance::{tells_variance, with_variance};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{Phases, Progress};
 use betz_device::{Device, Precision, Ran};
-use betz_gram::estimate_delay;
+use betz_gram::estimate_delay_on;
 use betz_gram::gram::{GramPath, SampledError};
 use betz_gram::solve::{MaskPolicy, Solver};
 use betz_recording::{Dataset, DatasetView};
@@ -32,7 +32,7 @@ pub enum Delay {
     /// The output at step t estimates the behaviour at step t − delay.
     Steps(i64),
     /// The delay at which spikes explain behaviour best, within the given seconds in both directions
-    /// ([`estimate_delay`]).
+    /// ([`estimate_delay_on`]).
     Estimated {
         /// Largest delay that is tried, in seconds.
         within_seconds: f64,
@@ -158,7 +158,7 @@ impl Training {
         let mut phases = Phases::new(progress, "training", all);
         let delay = phases.next(of_delay);
         let (training, variance) = (&phases.next(TRAINING), &phases.next(of_variance));
-        let outcome = self.run_by(data, Self::best_delay(&delay), |used, plan| {
+        let outcome = self.run_by(data, Self::best_delay(device, &delay), |used, plan| {
             if !self.compares() {
                 return Ok((train_linear(used, &plan, device, training)?, None));
             }
@@ -195,13 +195,15 @@ impl Training {
         })
     }
 
-    /// Estimates a delay of at most the given seconds.
+    /// Estimates a delay of at most the given seconds on `device`.
     pub(crate) fn best_delay(
+        device: &Device,
         progress: &dyn Progress,
     ) -> impl FnOnce(&DatasetView<'_>, &TrainOptions, f64) -> Result<i64> {
         |data, options, within_seconds| {
             let most = (within_seconds / data.step_seconds).round() as usize;
-            let estimate = estimate_delay(data, &options.bank, options.low_pass, most, progress)?;
+            let (bank, low_pass) = (&options.bank, options.low_pass);
+            let estimate = estimate_delay_on(device, data, bank, low_pass, most, progress)?;
             Ok(estimate.delay_steps)
         }
     }
@@ -406,6 +408,7 @@ mod tests {
     use crate::kinds::train_kinds_on;
     use crate::validate::train_validated_on;
     use betz_gram::cases;
+    use betz_gram::estimate_delay;
 
     fn data() -> Dataset {
         let mut spikes = cases::random_spikes(5, 6, 3000, 2500);

@@ -63,7 +63,7 @@ impl Training {
         };
         gate.check_velocities()?;
         let report = RefCell::new(None);
-        let outcome = self.run_by(data, Self::best_delay(progress), |used, plan| {
+        let outcome = self.run_by(data, Self::best_delay(device, progress), |used, plan| {
             let (trained, found) = gate.run(used, (options, plan), (device, progress))?;
             report.replace(Some(found));
             Ok((trained, None))

@@ -112,7 +112,7 @@ impl Training {
         progress: &dyn Progress,
     ) -> Result<(TrainingOutcome, ClassReport)> {
         let (outcome, report) =
-            self.run_labels(data, labels, options, progress, |used, plan| {
+            self.run_labels(data, labels, options, (device, progress), |used, plan| {
                 let found = self.classes(used, labels, (options, plan), (device, progress))?;
                 Ok((found.trained, found.report))
             })?;
@@ -125,14 +125,14 @@ impl Training {
         data: &Dataset,
         labels: &Labels,
         options: &ClassOptions,
-        progress: &dyn Progress,
+        (device, progress): (&Device, &dyn Progress),
         train: impl FnOnce(&Dataset, TrainingPlan) -> Result<(Trained, ClassReport)>,
     ) -> Result<(TrainingOutcome, ClassReport)> {
         self.check_classes(labels, options)?;
         let mut report = None;
         let outcome = self.run_by(
             &labels.indicators(data),
-            Self::best_delay(progress),
+            Self::best_delay(device, progress),
             |used, plan| {
                 let (trained, found) = train(used, plan)?;
                 report = Some(found);

@@ -31,7 +31,7 @@ impl Training {
         progress: &dyn Progress,
     ) -> Result<(TrainingOutcome, ClassReport)> {
         let (outcome, report) =
-            self.run_labels(data, labels, options, progress, |used, plan| {
+            self.run_labels(data, labels, options, (device, progress), |used, plan| {
                 let bank = match (&self.bank, &plan.search) {
                     (None, Some(search)) => {
                         train_validated_on(device, used, &plan.options, search, progress)?

@@ -7,6 +7,7 @@ mod coefficients;
 mod dense;
 mod event;
 mod filters;
+pub(crate) mod lags;
 mod plan;
 mod responses;
 mod several;

@@ -437,6 +437,7 @@ fn a_failed_operation_leaves_the_device_usable() {
 
 mod caps;
 mod given;
+mod lags;
 mod low_pass;
 mod sampled;
 mod several;

@@ -358,6 +358,53 @@ impl<'a> TrainSource<'a> {
             },
         }
     }
+
+    /// Responses to `chunks` of `timeline`, after those of the call before or anew; see [`responses`](Self::responses).
+    ///
+    /// # Errors
+    /// The errors of the device; [`ErrorKind::Internal`] before [`ResponseSource::begin`].
+    pub(in crate::gram::cuda) fn filter(
+        &mut self,
+        timeline: &Timeline,
+        chunks: Range<usize>,
+    ) -> Result<()> {
+        let start = chunks.start;
+        if self.reached != Some(start) {
+            let mut has_states = false;
+            for operand in &mut self.operands {
+                if let Some(low_pass) = &mut operand.low_pass {
+                    low_pass.reset()?;
+                    has_states = true;
+                }
+                if let Some(recursion) = &mut operand.recursion {
+                    recursion.reset()?;
+                    has_states = true;
+                }
+            }
+            // Earlier steps of the same segment affect the states.
+            let since = timeline.blocks[start * CHUNK_BLOCKS].since.max(0) as usize;
+            let mut from = match has_states {
+                true => start - since.div_ceil(CHUNK_STEPS).min(start),
+                false => start,
+            };
+            if let Some(sent) = &mut self.sent {
+                // No input is known before.
+                (sent.base, sent.filtered) = (from as i64, from);
+            }
+            while from < start {
+                let to = start.min(from + self.round_chunks);
+                self.advance(timeline, from..to, false)?;
+                from = to;
+            }
+        }
+        self.advance(timeline, chunks, true)
+    }
+
+    /// The latest responses of operand `operand`: (channel · filters + filter, step of the round), rows as many steps apart as
+    /// the longest round has. Those outside segments are of no meaning.
+    pub(in crate::gram::cuda) fn responses(&self, operand: usize) -> &Buffer<f32> {
+        &self.operands[operand].responses
+    }
 }
 
 impl FilteredRows<'_> {
@@ -533,39 +580,10 @@ impl ResponseSource for TrainSource<'_> {
     }
 
     fn load(&mut self, round: &Round<'_>) -> Result<()> {
-        let timeline = round.timeline;
         let start = round.chunks.start;
-        if self.reached != Some(start) {
-            let mut has_states = false;
-            for operand in &mut self.operands {
-                if let Some(low_pass) = &mut operand.low_pass {
-                    low_pass.reset()?;
-                    has_states = true;
-                }
-                if let Some(recursion) = &mut operand.recursion {
-                    recursion.reset()?;
-                    has_states = true;
-                }
-            }
-            // Earlier steps of the same segment affect the states.
-            let since = timeline.blocks[start * CHUNK_BLOCKS].since.max(0) as usize;
-            let mut from = match has_states {
-                true => start - since.div_ceil(CHUNK_STEPS).min(start),
-                false => start,
-            };
-            if let Some(sent) = &mut self.sent {
-                // No input is known before.
-                (sent.base, sent.filtered) = (from as i64, from);
-            }
-            while from < start {
-                let to = start.min(from + self.round_chunks);
-                self.advance(timeline, from..to, false)?;
-                from = to;
-            }
-        }
-        self.advance(timeline, round.chunks.clone(), true)?;
+        self.filter(round.timeline, round.chunks.clone())?;
         let blocks = start * CHUNK_BLOCKS..round.chunks.end * CHUNK_BLOCKS;
-        let here = &timeline.blocks[blocks];
+        let here = &round.timeline.blocks[blocks];
         let Some(sent) = &mut self.sent else {
             return Ok(());
         };
