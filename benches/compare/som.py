@@ -75,7 +75,8 @@ class OfBetz:
         _, once = self.fit(data, 1)
         while True:
             som, took = self.fit(data, passes)
-            if took - once > seconds or passes > 1 << 14:
+            # The fits' other work, such as the map's quality, also varies by a share of itself.
+            if took - once > max(seconds, once) or passes > 1 << 14:
                 break
             passes *= 4
         if self.options["device"] != som.training_["device"].split(":")[0]:
