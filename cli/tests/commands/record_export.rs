@@ -194,7 +194,10 @@ fn every_row_of_every_epoch_is_exported() {
         folder,
         "simulate --neurons 8 --seconds 12 --tick 0.001 --out any.npz",
     );
-    done(folder, "train any.npz --decoder linear --step 0.02 --out any.betz");
+    done(
+        folder,
+        "train any.npz --decoder linear --step 0.02 --out any.betz",
+    );
     let text = "[session]\nmodel = \"any.betz\"\n[[source]]\nname = \"c\"\nfrom = \"push\"\nchannels = 8\nrate = 30000\n\
                 microvolts = 0.25\n[record]\nto = \"recordings\"\nreserve_mib = 1\n";
     let plan = Plan::parse(text, &folder.join("session.toml"), &[]).unwrap();

@@ -5,9 +5,9 @@
 
 use std::time::Instant;
 
-use betz::Dataset;
 use betz::device::Device;
 use betz::psc::{Filter, FilterBank};
+use betz::recording::Dataset;
 use betz::train::{DelayEstimate, estimate_delay_on};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
