@@ -82,7 +82,7 @@ pub(super) fn run<T: Real>(
         least = least.min(context.available_memory()?);
     }
     let copies = FEED_PIECES as u64;
-    let plan = MultiplyPlan::new(product, least, FIXED_BYTES, copies, contexts.len())?;
+    let plan = MultiplyPlan::for_devices(product, least, FIXED_BYTES, copies, contexts.len())?;
     let blocks = Blocks::new(&plan);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (contexts.iter().enumerate())

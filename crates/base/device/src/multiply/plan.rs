@@ -13,6 +13,11 @@ const MOST_LENGTH: usize = 4096;
 const BLOCK_PRODUCTS: f64 = 1e11;
 const LEAST_ROWS: usize = 512;
 
+/// Blocks on devices take one part in so many of what all matrices take, and at least so many bytes: larger ones wait for
+/// their copies, smaller ones are copied more often.
+const DEVICE_PARTS: u64 = 6;
+const DEVICE_BYTES: u64 = 64 << 20;
+
 /// How A (m × k), B (k × n) and C are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MultiplyPlan {
@@ -75,6 +80,22 @@ impl MultiplyPlan {
         let blocks = (m as f64 * n as f64 * k as f64 / BLOCK_PRODUCTS) as usize;
         let parts = blocks.clamp(1, m.div_ceil(LEAST_ROWS));
         Self::new(product, product.host_bytes, 0, 1, parts)
+    }
+
+    /// Within `bytes` of each of so many devices, of which `fixed` are taken: operands are there `copies` times, so that blocks
+    /// are copied while those before are multiplied.
+    pub(super) fn for_devices<T>(
+        product: &Product<'_, T>,
+        bytes: u64,
+        fixed: u64,
+        copies: u64,
+        devices: usize,
+    ) -> Result<Self> {
+        let (m, n, k) = sides(product)?;
+        let values = m as f64 * k as f64 + k as f64 * n as f64 + m as f64 * n as f64;
+        let enough = (values * size_of::<T>() as f64) as u64 / DEVICE_PARTS;
+        let bytes = bytes.min(enough.max(DEVICE_BYTES) + fixed);
+        Self::new(product, bytes, fixed, copies, devices)
     }
 
     /// Within `bytes`, of which `fixed` are taken: operands are there `copies` times. C has at least `parts` blocks, if it

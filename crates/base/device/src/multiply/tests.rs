@@ -288,3 +288,20 @@ fn plans_count_what_moves() {
     let plan = MultiplyPlan::new(&Product::new(&a, &b), 1 << 30, 0, 1, 4).unwrap();
     assert_eq!(plan.blocks(), 4);
 }
+
+/// Where all would fit at once, a device still has several blocks, so that copies and products overlap; small products do
+/// not.
+#[test]
+fn blocks_on_devices_are_copied_while_others_are_multiplied() {
+    let one = [0.5_f32];
+    for (side, expected) in [(16_000, 10..200), (8000, 10..200), (1000, 1..2)] {
+        let a = StridedMatrix::new(&one, (side, side), (0, 0)).unwrap();
+        let plan = |bytes| MultiplyPlan::for_devices(&Product::new(&a, &a), bytes, 0, 2, 1);
+        let ample = plan(1 << 40).unwrap();
+        let (t_m, t_n, t_k) = ample.cuts();
+        assert!(expected.contains(&(t_m * t_n * t_k)), "{ample:?}");
+        // Less where the device has less.
+        let least = plan(1 << 20).unwrap();
+        assert!(4 * (least.m_max * least.n_max) < 1 << 20, "{least:?}");
+    }
+}
