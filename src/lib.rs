@@ -26,9 +26,10 @@
 //! | `network` | [`network`]: correlation networks over sliding windows, their graphs and communities |
 //! | `explore` | [`explore`]: responses to events, tuning curves, intervals between spikes, quality of units |
 //! | `serde` | outputs, filters and provenance can be serialised |
+//! | `nalgebra`, `ndarray` | weights as matrices of these crates: [`weights`]; off by default |
 //! | `cuda` | all of this on a GPU, loaded at run time: the same binary runs without one |
 //!
-//! All are on by default. Time is integer ticks inside; seconds only at the edges.
+//! The others are on by default. Time is integer ticks inside; seconds only at the edges.
 //!
 //! # A tour
 //!
@@ -161,6 +162,8 @@ pub mod spiking {
 pub use betz_device as device;
 
 pub mod input_form;
+#[cfg(any(feature = "nalgebra", feature = "ndarray"))]
+pub mod weights;
 
 /// Post-synaptic-current (PSC) filters: their shapes, streaming, and in batch.
 pub mod psc {
