@@ -511,6 +511,8 @@ def mine(
     episodes: Sequence[Episode | str] | None = None,
     device: str = "cpu",
     strategy: str = "latest-start",
+    count: str = "non-overlapped",
+    span_seconds: float | None = None,
     surrogates: int | None = None,
     dither_seconds: float | None = None,
     shuffle: bool = False,

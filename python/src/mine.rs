@@ -2,16 +2,19 @@
 
 use std::collections::HashSet;
 
-use betz::episode::count::{Counter, InMemory, Strategy};
+use betz::device::Device;
+use betz::episode::count::{Counter, InMemory, LatestStart, Strategy};
 use betz::episode::significance::ChainTest;
-use betz::episode::{self as rust, Alphabet, Clock, Events, Interval, MineOptions, Pattern};
+use betz::episode::{
+    self as rust, Alphabet, Clock, Events, Frequency, Interval, MineOptions, Pattern,
+};
 use betz::text::count;
 use betz::{Progress, Result};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::arguments::{instance, refused, whole};
+use crate::arguments::{instance, optional_seconds, refused, whole};
 use crate::chance::{Chance, ChanceArguments};
 use crate::error::{OrRaise, warn};
 use crate::recording::{RECORDING, Recording};
@@ -27,7 +30,7 @@ pub(crate) struct Episode {
     numbers: Vec<usize>,
     /// The delay between neighbours in seconds, (low, high] of each.
     pub(crate) delays: Vec<(f64, f64)>,
-    /// Non-overlapped occurrences.
+    /// Number of occurrences: non-overlapped ones, unless `betz.mine` was asked for another `count`.
     count: u64,
     /// Mean count in surrogates; `None` if it was not tested.
     expected: Option<f64>,
@@ -262,6 +265,17 @@ impl Targets {
         Ok(Self::Given(EpisodeName::of_all(episodes)))
     }
 
+    /// Checks that a search by `frequency` finds all.
+    fn check(&self, frequency: Frequency) -> Result<()> {
+        match self {
+            Self::Frequent(..) => {
+                let searched = frequency.check_search();
+                searched.map_err(|e| e.at("count without episodes="))
+            }
+            Self::Given(_) => Ok(()),
+        }
+    }
+
     /// The longest delay in ticks, and the task.
     fn on(self, alphabet: &Alphabet) -> Result<(i64, CountTask)> {
         Ok(match self {
@@ -283,6 +297,11 @@ impl Targets {
             }
         })
     }
+}
+
+/// The frequency called `count`, with its span in ticks.
+fn frequency(count: &str, span: Option<i64>) -> Result<Frequency> {
+    Frequency::from_name(count, span).map_err(|e| e.at("count"))
 }
 
 /// A search or a list of episodes, on the clock of the events.
@@ -310,7 +329,7 @@ impl CountTask {
     }
 }
 
-/// Every episode whose count of non-overlapped occurrences reaches `threshold`: exactly those. Or the counts of `episodes`.
+/// Every episode whose count of occurrences reaches `threshold`: exactly those. Or the counts of `episodes`.
 ///
 /// delays : the set of intervals (low, high] in seconds from which each delay between neighbours is taken.
 /// threshold : least count. max_size : length of the longest episode, or None.
@@ -319,6 +338,9 @@ impl CountTask {
 /// device : "cpu", "auto", "cuda", "cuda:1" or "cuda:all".
 /// strategy : "latest-start", or a published one: "serial", "two-pass", "hybrid", "map-concat", "local-tracking",
 /// "local-tracking-atomic", "local-tracking-flags". All give the same counts.
+/// count : "non-overlapped" occurrences, "minimal" ones, "windows" that hold one, all "distinct" ones (of given episodes only),
+/// or "total" frequency. All but the first run on the CPU. span_seconds : longest time from the first to the last event of an
+/// occurrence, for "minimal" and "total"; the width of a window for "windows".
 /// surrogates : number of surrogates in which the episodes are counted, too: each has `expected`, `p` and `q` then. None: no test.
 /// dither_seconds : events of a surrogate are moved by up to so much; None: four times the longest delay.
 /// shuffle : shuffle each channel's intervals between spikes instead. seed : seed of the surrogates.
@@ -336,7 +358,7 @@ impl CountTask {
 /// >>> max(episode.q for episode in tested.episodes) <= 0.05
 /// True
 #[pyfunction]
-#[pyo3(signature = (recording, *, delays=None, threshold=None, max_size=None, episodes=None, device="cpu", strategy="latest-start", surrogates=None, dither_seconds=None, shuffle=false, seed=1, fdr=None, parts=false, progress=None))]
+#[pyo3(signature = (recording, *, delays=None, threshold=None, max_size=None, episodes=None, device="cpu", strategy="latest-start", count="non-overlapped", span_seconds=None, surrogates=None, dither_seconds=None, shuffle=false, seed=1, fdr=None, parts=false, progress=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn mine(
     py: Python<'_>,
@@ -347,6 +369,8 @@ pub(crate) fn mine(
     episodes: Option<Vec<EpisodeArgument<'_>>>,
     device: &str,
     strategy: &str,
+    count: &str,
+    span_seconds: Option<&Bound<'_, PyAny>>,
     surrogates: Option<&Bound<'_, PyAny>>,
     dither_seconds: Option<&Bound<'_, PyAny>>,
     shuffle: bool,
@@ -357,28 +381,58 @@ pub(crate) fn mine(
 ) -> PyResult<Mined> {
     let recording = instance::<Recording>("recording", RECORDING, recording)?;
     let targets = Targets::of(delays, threshold, max_size, episodes)?;
-    let chance = Chance::of(&ChanceArguments {
+    let span_seconds = optional_seconds("span_seconds", span_seconds)?;
+    // Its span is not on a clock yet.
+    let asked = frequency(count, span_seconds.map(|_| 1)).or_raise(py)?;
+    let chance = ChanceArguments {
         surrogates,
         dither_seconds,
         shuffle,
         seed,
         fdr,
         parts,
-    })?;
-    let device = options::device(py, device)?;
-    let strategy: Box<dyn Strategy> = betz_episode_published::strategy_on(strategy, &device)
+    };
+    let chance = Chance::of(py, &chance, asked)?;
+    targets.check(asked).or_raise(py)?;
+    let auto = device == "auto";
+    let mut device = options::device(py, device)?;
+    let published = betz_episode_published::strategy_on(strategy, &device)
         .map_err(|e| e.at("strategy"))
         .or_raise(py)?;
+    if asked != Frequency::NonOverlapped {
+        if strategy != LatestStart.name() {
+            return Err(PyValueError::new_err(format!(
+                "strategy: expected none beside count={count:?}, which has a method of its own, got {strategy:?}"
+            )));
+        }
+        if !device.is_cpu() {
+            if !auto {
+                let message = format!(
+                    "count={count:?} runs on the CPU; {} is there but not used",
+                    device.name()
+                );
+                warn(py, message)?;
+            }
+            device = Device::cpu();
+        }
+    }
     let inner = recording.get().inner.clone();
     let (events, mined, tests, none_passed) = work::run(py, progress, |progress| {
         let events = Events::from_recording(&inner)?;
         let (longest, wanted) = targets.on(events.alphabet())?;
-        if let Some(chance) = &chance {
-            chance.check(&events, longest)?;
-        }
+        let ticks = span_seconds.map(|seconds| events.clock().ticks_floor(seconds));
+        let ticks = ticks.transpose().map_err(|e| e.at("span_seconds"))?;
+        let frequency = frequency(count, ticks)?;
+        frequency.check(&events).map_err(|e| e.at("span_seconds"))?;
+        let chance = chance.as_ref();
+        let chance = chance.map(|chance| chance.on(&events, frequency, longest));
+        let chance = chance.transpose()?;
         let counter = InMemory {
             events: &events,
-            strategy: &*strategy,
+            strategy: match &frequency {
+                Frequency::NonOverlapped => &*published,
+                other => other,
+            },
         };
         let mut mined = wanted.count(&counter, progress)?;
         betz::progress::check(progress, "mining")?;

@@ -40,6 +40,34 @@ def test_given_episodes_are_counted(culture):
     assert counted([line]) == counted(pair)
 
 
+def test_counts_have_names():
+    """A, A, B, B at 0, 1, 3 and 4 ms: every definition counts A then B otherwise."""
+    few = betz.Recording.from_spikes([0, 1, 3, 4], [0, 0, 1, 1], 0.001, duration_ticks=10, channels=2)
+    pair = ["ch0 -(0,0.005]-> ch1"]
+
+    def count(name, span=None):
+        (episode,) = betz.mine(few, episodes=pair, count=name, span_seconds=span).episodes
+        return episode.count
+
+    assert count("non-overlapped") == 1
+    assert count("minimal") == count("minimal", 0.002) == 1 and count("minimal", 0.001) == 0
+    assert count("windows", 0.004) == 2 and count("windows", 0.003) == 1 and count("windows", 0.002) == 0
+    assert count("distinct") == 4
+    assert count("total") == count("total", 0.003) == 2 and count("total", 0.002) == 1
+
+
+def test_a_search_by_another_count(culture):
+    recording = culture[0]
+    for name, span in (("minimal", 0.03), ("windows", 0.05), ("total", None)):
+        asked = dict(count=name, span_seconds=span)
+        mined = betz.mine(recording, delays=DELAYS, threshold=90, max_size=3, **asked)
+        again = betz.mine(recording, episodes=mined.episodes, **asked)
+        assert len(mined) > 26 and counted(again.episodes) == counted(mined.episodes)
+        tested = betz.mine(recording, delays=DELAYS, threshold=90, max_size=3, surrogates=19, **asked)
+        assert counted(tested.episodes) == counted(mined.episodes)
+        assert min(e.p for e in tested.episodes if e.p is not None) == 0.05
+
+
 def test_chains_are_told_from_chance(culture):
     recording, chains = culture
     asked = dict(delays=DELAYS, threshold=60, surrogates=99)
@@ -68,7 +96,7 @@ def test_a_test_that_nothing_passes_warns():
     rng = np.random.default_rng(0)
     ticks = np.sort(rng.choice(20_000, 600, replace=False))
     noise = betz.Recording.from_spikes(ticks, rng.integers(0, 4, 600), 0.001, duration_ticks=20_000, channels=4)
-    with pytest.warns(betz.BetzWarning, match="no episode passes; to tell k of .* at fdr=0.05 from chance takes"):
+    with pytest.warns(betz.BetzWarning, match="no episode passes; to tell k of .* at fdr 0.05 from chance takes"):
         assert len(betz.mine(noise, delays=DELAYS, threshold=1, max_size=2, surrogates=19, fdr=0.05)) == 0
 
 
@@ -80,20 +108,31 @@ def test_a_test_that_nothing_passes_warns():
         ({"episodes": ["ch0"], "threshold": 3}, TypeError, "threshold: expected none beside episodes="),
         ({"episodes": []}, ValueError, "episodes: expected at least one"),
         ({"episodes": ["nobody"]}, ValueError, "nobody"),
+        ({"count": "often"}, ValueError, "count: expected one of non-overlapped, minimal, windows, distinct, total, got"),
+        ({"count": "windows"}, ValueError, "count: windows: expected a span, which is the width of a window"),
+        ({"count": "distinct"}, ValueError, "count without episodes=: distinct: expected episodes to count"),
+        ({"span_seconds": 0.1}, ValueError, "count: non-overlapped: expected no span"),
+        ({"count": "minimal", "span_seconds": 1e-9}, ValueError, "count: span: expected at least one tick"),
+        ({"count": "minimal", "strategy": "serial"}, ValueError, "strategy: expected none beside count="),
+        (
+            {"count": "total", "surrogates": 99, "fdr": 0.1, "parts": True},
+            ValueError,
+            "parts: expected the count of non-overlapped occurrences, got total",
+        ),
         ({"strategy": "guess"}, ValueError, "strategy.*expected one of latest-start, serial"),
         ({"device": "abacus"}, ValueError, "abacus"),
         ({"surrogates": 0}, ValueError, "surrogates: expected 1 to"),
         ({"fdr": 0.1}, TypeError, "fdr: expected surrogates="),
         ({"surrogates": 99, "fdr": 2.0}, ValueError, "fdr: expected a rate above 0 and up to 1"),
         ({"surrogates": 9, "fdr": 0.01}, ValueError, "fdr 0.01: expected surrogates of at least 99"),
-        ({"surrogates": 99, "parts": True}, ValueError, "parts: expected fdr="),
+        ({"surrogates": 99, "parts": True}, ValueError, "parts: expected fdr beside it, got none"),
         ({"surrogates": 99, "dither_seconds": -1.0}, ValueError, "dither_seconds: expected a finite number"),
         ({"surrogates": 99, "dither_seconds": 0.1, "shuffle": True}, ValueError, "shuffle: expected no dither_seconds"),
         ({"surrogates": 99, "seed": -1}, ValueError, "seed: expected a whole number"),
     ],
 )
 def test_what_is_refused_says_what_was_expected(culture, options, error, message):
-    asked = {"delays": DELAYS, "threshold": 60} if options.keys() & {"strategy", "device", "surrogates", "fdr"} else {}
+    asked = {"delays": DELAYS, "threshold": 60} if options.keys() & {"count", "span_seconds", "strategy", "device", "surrogates", "fdr"} else {}
     with pytest.raises(error, match=message):
         betz.mine(culture[0], **asked, **options)
 

@@ -513,3 +513,113 @@ fn an_interrupted_replay_ends_and_lists_what_it_watches() {
     assert!(output.status.success(), "{rest}");
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("episode"));
 }
+
+/// The counts of one file by each definition, and searches by those that allow one.
+#[test]
+fn counts_have_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("few.csv"), "A,0\nA,0.001\nB,0.003\nB,0.004\n").unwrap();
+    std::fs::write(folder.join("list"), "A B\n").unwrap();
+    let given = "mine few.csv --interval 0,0.005 --count-only list";
+    let count = |options: &str| json(folder, &format!("{given} {options}"));
+    for (options, expected) in [
+        ("", 1),
+        ("--count non-overlapped", 1),
+        ("--count minimal", 1),
+        ("--count minimal --span 0.001", 0),
+        ("--count distinct", 4),
+        ("--count total", 2),
+        ("--count total --span 0.002", 1),
+    ] {
+        assert_eq!(
+            count(options)["episodes"][0]["count"],
+            expected,
+            "{options}"
+        );
+    }
+    let tested = count("--count distinct --surrogates 9");
+    assert_eq!(tested["frequency"], "distinct");
+    assert_eq!(tested["episodes"][0]["count"], 4);
+    assert!(tested["episodes"][0]["p"].as_f64().unwrap() >= 0.1);
+    let windows = count("--count windows --span 0.004");
+    assert_eq!(windows["span_seconds"], 0.004);
+    // A window begins at every tick, and ticks of a file of text are shorter than 1 ms.
+    let two = count("--count windows --span 0.005")["episodes"][0]["count"].clone();
+    assert!(two.as_u64() > windows["episodes"][0]["count"].as_u64());
+
+    let searched = json(
+        folder,
+        "mine few.csv --interval 0,0.005 --threshold 2 --count total",
+    );
+    let found = searched["episodes"].as_array().unwrap();
+    let symbols: Vec<String> = found.iter().map(|e| e["symbols"].to_string()).collect();
+    assert_eq!(symbols, [r#"["A"]"#, r#"["B"]"#, r#"["A","B"]"#]);
+    let printed = done(folder, &format!("{given} --count minimal"));
+    assert!(printed.contains("(minimal, cpu)"), "{printed}");
+
+    // 80 spikes and chains of 40: more than 2^64 occurrences.
+    let many: String = (0..80)
+        .map(|i| format!("A,{}\n", f64::from(i) * 0.001))
+        .collect();
+    std::fs::write(folder.join("many.csv"), many).unwrap();
+    std::fs::write(folder.join("long"), "A ".repeat(40)).unwrap();
+    let long = "mine many.csv --interval 0,1 --count-only long --count distinct";
+    let run = betz(folder, long);
+    assert!(run.status.success());
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(
+        said.contains("18446744073709551615 stands for this number or more"),
+        "{said}"
+    );
+    refused(
+        folder,
+        &format!("{long} --surrogates 9"),
+        "expected counts below 2^63 / 9",
+    );
+}
+
+#[test]
+fn counts_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("few.csv"), "A,0\nA,0.001\nB,0.003\nB,0.004\n").unwrap();
+    let search = "mine few.csv --interval 0,0.005 --threshold 1";
+    for (options, words) in [
+        (
+            "--count often",
+            "--count: expected one of non-overlapped, minimal, windows, distinct, total, got \"often\"",
+        ),
+        (
+            "--count windows",
+            "--count: windows: expected a span, which is the width of a window, got none",
+        ),
+        (
+            "--span 0.1",
+            "--count: non-overlapped: expected no span, got one",
+        ),
+        (
+            "--count distinct",
+            "--count without --count-only: distinct: expected episodes to count, got a search",
+        ),
+        ("--count minimal --span 1e-13", "expected at least one tick"),
+        (
+            "--count minimal --strategy serial",
+            "--strategy: expected none with --count minimal",
+        ),
+        (
+            "--count minimal --memory 1GiB",
+            "--memory: expected none with --count minimal",
+        ),
+        (
+            "--count minimal --replay 2",
+            "--replay: expected none with --count minimal",
+        ),
+        (
+            "--count total --surrogates 99 --fdr 0.1 --parts",
+            "--parts: expected the count of non-overlapped occurrences, got total",
+        ),
+    ] {
+        refused(folder, &format!("{search} {options}"), words);
+    }
+}

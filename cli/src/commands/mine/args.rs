@@ -25,7 +25,7 @@ pub struct Mine {
     /// several intervals
     #[arg(long = "interval", value_name = "LOW,HIGH", allow_hyphen_values = true)]
     pub(crate) intervals: Vec<String>,
-    /// Count from which an episode is frequent; occurrences do not overlap
+    /// Count from which an episode is frequent; occurrences do not overlap, unless --count says so
     #[arg(
         long,
         value_name = "N",
@@ -64,6 +64,16 @@ pub struct Mine {
     /// (docs/mining.md, Strategies)
     #[arg(long, value_name = "NAME", default_value = "latest-start")]
     pub(crate) strategy: String,
+    /// Definition of the count: non-overlapped, minimal (minimal occurrences), windows, distinct (all
+    /// occurrences; with --count-only), or total. All but the first run on the CPU (docs/mining.md,
+    /// Counts)
+    #[arg(long, value_name = "NAME", default_value = "non-overlapped")]
+    pub(crate) count: String,
+    /// With --count minimal or total: longest time from the first to the last event of an
+    /// occurrence, in seconds [default: the intervals' limit]. With --count windows: width of a
+    /// window
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) span: Option<f64>,
     /// Sort events that are out of order instead of refusing them
     #[arg(long)]
     pub(crate) sort: bool,

@@ -4,14 +4,15 @@ use std::time::Instant;
 
 use betz::device::{DeferredPlacement, Device};
 use betz::episode::count::{InMemory, Strategy, TeamStrategy};
-use betz::episode::significance::Workers;
-use betz::episode::{Events, Order};
+use betz::episode::significance::{TestEvents, Workers};
+use betz::episode::{Events, Frequency, Order};
 use betz::progress::Phases;
 use betz::team::Team;
 use betz::{Error, Progress, Result};
 
 use super::args::Mine;
-use super::chance::{self, Source};
+use super::chance;
+use super::frequency;
 use super::print::{SearchedEvents, tell};
 use super::replay;
 use super::targets::{Targets, count_wanted, parse_intervals};
@@ -27,7 +28,9 @@ const TESTS: u64 = 99;
 /// Counts, tests and reports; a team shares out candidates and surrogates.
 pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     let events = read(args)?;
-    let device = device_for(args)?;
+    let frequency = frequency::on(args, events.clock())?;
+    frequency.check(&events).map_err(|e| e.at("--span"))?;
+    let device = device_for(args, frequency)?;
     let intervals = parse_intervals(&args.intervals, events.clock())?;
     if args.replay.is_some() && team.size() > 1 {
         return Err(Error::argument(
@@ -39,14 +42,18 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     }
     let targets = Targets::new(args, intervals, events.alphabet())?;
     let longest = targets.longest_delay();
-    chance::check_on(&args.chance, events.clock(), Some(&events), longest)?;
+    let test = chance::test(&args.chance, frequency);
+    if let Some(test) = &test {
+        test.check_on(&chance::NAMES, events.clock(), Some(&events), longest)?;
+    }
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
-    let strategy: Box<dyn Strategy> = Box::new(TeamStrategy::new(
-        team,
-        strategy_on(&args.strategy, &device)?,
-    ));
+    let own: Box<dyn Strategy> = match frequency {
+        Frequency::NonOverlapped => strategy_on(&args.strategy, &device)?,
+        other => Box::new(other),
+    };
+    let strategy: Box<dyn Strategy> = Box::new(TeamStrategy::new(team, own));
     let counter = InMemory {
         events: &events,
         strategy: &*strategy,
@@ -61,13 +68,13 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     let mut mined = count_wanted(args, &counter, targets, counted)?;
     let seconds = started.elapsed().as_secs_f64();
     device::note_fallback(&mined.ran, "counting");
-    let source = Source::Held(&events);
+    let source = TestEvents::Held(&events);
     let placement = DeferredPlacement::new(&device);
     let workers = Workers {
         team,
         placement: &placement,
     };
-    let (tested, chance_seconds) = chance::run(workers, args, source, &mut mined, &tests)?;
+    let (tested, chance_seconds) = chance::run(workers, test, source, &mut mined, &tests)?;
     device::note_fallback(&placement.ran(""), "surrogates");
     drop(bar);
     if team.rank() > 0 {
@@ -88,9 +95,14 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     )
 }
 
-/// The device that counts; a replay runs on the CPU. `auto` looks for one only where work gains.
-fn device_for(args: &Mine) -> Result<Device> {
+/// The device that counts; a replay and counts that may overlap run on the CPU. `auto` looks for one only where work
+/// gains.
+fn device_for(args: &Mine, frequency: Frequency) -> Result<Device> {
     let spec = args.common.device.as_str();
+    if frequency != Frequency::NonOverlapped {
+        let work = format!("--count {}", frequency.name());
+        return device::cpu_for(&work, spec).map(|_| Device::cpu());
+    }
     if args.replay.is_some() {
         return device::cpu_for("a replay", spec).map(|_| Device::cpu());
     }

@@ -4,15 +4,15 @@ use std::ops::Range;
 use std::time::Instant;
 
 use betz::device::DeferredPlacement;
-use betz::episode::MiningResult;
 use betz::episode::count::{Counter, LatestStart, LongEvents, OverTime, ShardEvents, Strategy};
-use betz::episode::significance::Workers;
+use betz::episode::significance::{EpisodeTest, TestEvents, Workers};
+use betz::episode::{Frequency, MiningResult};
 use betz::recording::Stretches;
 use betz::team::Team;
 use betz::{Error, Result};
 
 use super::args::Mine;
-use super::chance::{self, Source};
+use super::chance;
 use super::print::{SearchedEvents, tell};
 use super::shard;
 use super::targets::{BYTES_AN_EVENT, Targets, count_wanted, parse_intervals};
@@ -102,17 +102,30 @@ fn counted(args: &Mine, counter: &dyn Counter) -> Result<(MiningResult, f64)> {
         parse_intervals(&args.intervals, alphabet.clock())?,
         alphabet,
     )?;
-    chance::check_on(
-        &args.chance,
-        alphabet.clock(),
-        None,
-        targets.longest_delay(),
-    )?;
+    if let Some(test) = test_of(args)? {
+        let longest = targets.longest_delay();
+        test.check_on(&chance::NAMES, alphabet.clock(), None, longest)?;
+    }
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
     let mined = count_wanted(args, counter, targets, &bar)?;
     Ok((mined, started.elapsed().as_secs_f64()))
+}
+
+/// The test against surrogates, if there is one: without those that need all events of a segment at once.
+fn test_of(args: &Mine) -> Result<Option<EpisodeTest>> {
+    let test = chance::test(&args.chance, Frequency::NonOverlapped);
+    if test.is_some() {
+        chunks::refuse(
+            &[
+                ("--shuffle", args.chance.shuffle),
+                ("--parts", args.chance.parts),
+            ],
+            "with --memory: it needs all events of a segment at once",
+        )?;
+    }
+    Ok(test)
 }
 
 /// Tests and tells what was found among `number` events that are not held; surrogates are made of those that `open`
@@ -125,16 +138,17 @@ fn tell_of(
     (mut mined, seconds): (MiningResult, f64),
     (open, memory): (impl Fn() -> Result<LongEvents>, u64),
 ) -> Result<()> {
-    let (chance, chance_seconds) = match args.chance.surrogates {
+    let test = test_of(args)?;
+    let (chance, chance_seconds) = match test {
         Some(_) => {
             let (events, bar) = (open()?, Bar::new());
-            let source = Source::Stretches(&events, memory);
+            let source = TestEvents::Chunks(&events, memory);
             let placement = DeferredPlacement::cpu();
             let workers = Workers {
                 team,
                 placement: &placement,
             };
-            chance::run(workers, args, source, &mut mined, &bar)?
+            chance::run(workers, test, source, &mut mined, &bar)?
         }
         None => (None, None),
     };

@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 mod chance;
+mod frequency;
 mod held;
 mod listed;
 mod long;
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
 
 /// `betz mine` by a team, whose processes share out candidates and surrogates; the first tells and writes.
 pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
-    chance::check(&args.chance)?;
+    chance::check(&args.chance, frequency::check(args)?)?;
     let mut files = Files::new(&args.common)
         .reads("EVENTS", &args.events)
         .may_read("--count-only", args.count_only.as_deref());

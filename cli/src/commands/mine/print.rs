@@ -7,13 +7,16 @@ use std::path::PathBuf;
 
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
-use betz::episode::{Alphabet, Episode, Events, MiningResult, Pattern, TableColumns, write_table};
+use betz::episode::{
+    Alphabet, Episode, Events, Frequency, MiningResult, Pattern, TableColumns, write_table,
+};
 use betz::file::write_atomically;
 use betz::{Error, Result};
 use serde::Serialize;
 
 use super::args::Mine;
 use super::chance::{TestMethod, TestResults};
+use super::frequency;
 use super::listed::{Chance, EpisodeRow, list, print_rest, print_table};
 use super::raster;
 use crate::files::{self, INCOMPLETE};
@@ -40,6 +43,10 @@ struct MiningReport {
     chance_seconds: Option<f64>,
     /// All of the command's time, reading included.
     total_seconds: f64,
+    /// The definition of the counts.
+    frequency: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_seconds: Option<f64>,
     strategy: String,
     device: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +77,14 @@ pub(super) fn tell(
     chance_seconds: Option<f64>,
 ) -> Result<()> {
     say_what_is_missing(args, mined, tested.is_some());
+    let clock = searched.alphabet.clock();
+    let frequency = frequency::on(args, clock)?;
+    if mined.episodes.iter().any(|e| e.count == u64::MAX) {
+        report::note(&format!(
+            "a count of {} stands for this number or more",
+            u64::MAX
+        ));
+    }
     let list = List::new(args, mined, tested);
     let found = MiningReport {
         episodes: (list.rows.iter())
@@ -80,7 +95,12 @@ pub(super) fn tell(
         seconds,
         chance_seconds,
         total_seconds: report::total_seconds(),
-        strategy: args.strategy.clone(),
+        frequency: frequency.name(),
+        span_seconds: frequency.span().map(|ticks| clock.seconds(ticks)),
+        strategy: match frequency {
+            Frequency::NonOverlapped => args.strategy.clone(),
+            other => other.name().to_owned(),
+        },
         device: mined.ran.device.clone(),
         chance: tested.map(|t| t.how.clone()),
         levels: mined
@@ -275,7 +295,11 @@ fn print(
         report::count(found.symbols as u128, "symbol"),
         found.seconds,
         found.total_seconds,
-        found.strategy,
+        match found.frequency {
+            // Their number depends on the tick.
+            "windows" => format!("a window every {:e} s", alphabet.clock().tick_seconds()),
+            _ => found.strategy.clone(),
+        },
         found.device
     ))
 }

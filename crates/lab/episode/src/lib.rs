@@ -12,7 +12,8 @@
 //! occurrence takes one event for each symbol, and every delay Δ between neighbours satisfies
 //! low < Δ ≤ high. Two occurrences overlap unless one ends *strictly* before the other starts. The
 //! **count** of an episode is the size of the largest set of occurrences of which no two overlap
-//! (Patnaik et al. 2008; Feng et al., "Temporal Data Mining for Neuroscience", §1.2).
+//! (Patnaik et al. 2008; Feng et al., "Temporal Data Mining for Neuroscience", §1.2). A [`Frequency`] names other
+//! definitions.
 //!
 //! Time is integer ticks throughout, and order is strict: events of one tick never follow each
 //! other, so that no count depends on how a file orders its ties. Every [`count::Strategy`] is
@@ -40,6 +41,7 @@ mod clock;
 pub mod count;
 mod csv;
 mod events;
+mod frequency;
 pub mod graph;
 mod label;
 mod mine;
@@ -56,6 +58,7 @@ pub use candidates::next_candidates;
 pub use clock::Clock;
 pub use csv::Order;
 pub use events::Events;
+pub use frequency::Frequency;
 pub use mine::{Level, MineOptions, MiningResult, mine, mine_by};
 pub use occurrences::occurrences;
 pub use pattern::{Episode, Interval, MAX_SYMBOLS, Pattern, read_patterns};

@@ -1,7 +1,8 @@
 //! Levelwise mining: every frequent episode, size by size.
 //!
 //! The count never grows when an episode gets longer at either end (a contiguous part of an episode,
-//! with the same intervals, occurs wherever the episode does). So an episode of size N is frequent
+//! with the same intervals, occurs wherever the episode does). This holds for every
+//! [`Frequency`](crate::Frequency) but that of distinct occurrences, by which nothing is mined. So an episode of size N is frequent
 //! only if its first N − 1 symbols and its last N − 1 symbols are, intervals included: candidates are
 //! made by joining frequent episodes on suffix = prefix, which leaves out nothing. That is the upper
 //! bound which prunes before anything is counted: the count is at most the lesser of the two parts'
@@ -172,10 +173,12 @@ pub(crate) fn mine_within(
     search(&counter, options, max_bytes, progress)
 }
 
-/// [`mine`] with `counter`, whose events may be in memory or in a file: an [`InMemory`] counts by any strategy.
+/// [`mine`] with `counter`, whose events may be in memory or in a file: an [`InMemory`] counts by any strategy, and by
+/// any [`Frequency`](crate::Frequency), which is a strategy, too.
 ///
 /// # Errors
-/// As [`mine`], and those of the counter.
+/// As [`mine`], and those of the counter; `InvalidArgument` as
+/// [`Frequency::check_search`](crate::Frequency::check_search).
 pub fn mine_by(
     counter: &dyn Counter,
     options: &MineOptions,
@@ -191,6 +194,7 @@ fn search(
     progress: &dyn Progress,
 ) -> Result<MiningResult> {
     options.check()?;
+    counter.frequency().check_search()?;
     let mut mined = MiningResult {
         complete: true,
         ..MiningResult::default()

@@ -94,7 +94,7 @@ pub struct Pattern {
 pub struct Episode {
     /// The episode.
     pub pattern: Pattern,
-    /// Its number of non-overlapped occurrences.
+    /// Its number of occurrences: non-overlapped ones, unless another [`Frequency`](crate::Frequency) was asked for.
     pub count: u64,
 }
 

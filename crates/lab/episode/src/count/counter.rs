@@ -7,6 +7,7 @@ use betz_device::Ran;
 use super::{CountJob, Strategy};
 use crate::alphabet::Alphabet;
 use crate::events::Events;
+use crate::frequency::Frequency;
 use crate::pattern::Pattern;
 
 /// Events that episodes can be counted in: held in memory ([`InMemory`]) or read in chunks
@@ -25,6 +26,11 @@ pub trait Counter {
         threshold: Option<u64>,
         progress: &dyn Progress,
     ) -> Result<Vec<u64>>;
+
+    /// The definition of its counts.
+    fn frequency(&self) -> Frequency {
+        Frequency::NonOverlapped
+    }
 
     /// The place of the counts so far.
     fn ran(&self) -> Ran;
@@ -56,6 +62,10 @@ impl Counter for InMemory<'_> {
             threshold,
             progress,
         })
+    }
+
+    fn frequency(&self) -> Frequency {
+        self.strategy.frequency()
     }
 
     fn ran(&self) -> Ran {

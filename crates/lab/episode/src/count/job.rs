@@ -7,6 +7,7 @@ use betz_base::progress::Progress;
 use betz_device::Ran;
 
 use crate::events::Events;
+use crate::frequency::Frequency;
 use crate::pattern::Pattern;
 
 /// Patterns to count in events, and the precision that the caller needs.
@@ -51,7 +52,7 @@ impl<'a> CountJob<'a> {
     }
 }
 
-/// A way to count non-overlapped occurrences. All are exact.
+/// A way to count occurrences: non-overlapped ones, or those of another [`Frequency`]. All are exact.
 pub trait Strategy: Send + Sync {
     /// The name on the command line.
     fn name(&self) -> &'static str;
@@ -61,6 +62,11 @@ pub trait Strategy: Send + Sync {
     /// # Errors
     /// `Mismatch` for a pattern that does not fit the events, `Interrupted` if the progress cancels.
     fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>>;
+
+    /// The definition of its counts.
+    fn frequency(&self) -> Frequency {
+        Frequency::NonOverlapped
+    }
 
     /// The place of the counts so far: the CPU, the device, or both (`cpu and cuda:0`) if some
     /// calls were too small to gain on the device.

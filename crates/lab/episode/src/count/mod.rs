@@ -8,6 +8,7 @@ mod cuda;
 mod dealing;
 mod device_strategy;
 mod extend;
+mod frequency;
 mod greedy;
 mod job;
 mod latest_start;

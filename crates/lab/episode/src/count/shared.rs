@@ -6,6 +6,7 @@ use betz_base::team::Team;
 use betz_device::Ran;
 
 use super::{CountJob, Strategy};
+use crate::frequency::Frequency;
 use crate::pattern::Pattern;
 
 /// A strategy of every process, for its share of the candidates; all know all counts. The shares are ranges of the
@@ -64,6 +65,10 @@ impl Strategy for TeamStrategy {
         let total = counts.len() as u64;
         job.progress.update("counting", total, total);
         Ok(counts)
+    }
+
+    fn frequency(&self) -> Frequency {
+        self.own.frequency()
     }
 
     fn ran(&self) -> Ran {

@@ -8,6 +8,7 @@ use super::{
     part_significance_by, significance_by,
 };
 use crate::events::Events;
+use crate::frequency::Frequency;
 use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{Phases, Progress};
@@ -216,6 +217,7 @@ fn test_size(
         surrogate: options.surrogate,
         surrogates: draws,
         seed: options.seed,
+        frequency: Frequency::NonOverlapped,
     };
     let of = |chosen: &[usize]| -> Vec<Pattern> {
         let patterns = chosen.iter().map(|&i| candidates.patterns[i].clone());

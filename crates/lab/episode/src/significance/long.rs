@@ -10,6 +10,7 @@ use super::surrogate::Dither;
 use super::{Significance, SignificanceOptions, Surrogate, Total, add_up, rows};
 use crate::count::{ChunkedCount, Counter, LongEvents};
 use crate::events::Events;
+use crate::frequency::Frequency;
 use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
@@ -22,7 +23,7 @@ use betz_base::team::Team;
 ///
 /// # Errors
 /// As [`significance_by`](super::significance_by); `InvalidArgument` for [`Surrogate::ShuffleIntervals`], which needs
-/// all of a symbol's intervals at once.
+/// all of a symbol's intervals at once, and for any [`Frequency`] but that of non-overlapped occurrences.
 pub fn significance_in_chunks_by(
     team: &dyn Team,
     events: &LongEvents,
@@ -37,6 +38,12 @@ pub fn significance_in_chunks_by(
             "surrogates in chunks: expected dithering, got shuffled intervals, which need a whole segment in memory",
         ));
     };
+    if options.frequency != Frequency::NonOverlapped {
+        return Err(Error::argument(format!(
+            "surrogates in chunks: expected the count of non-overlapped occurrences, got {}, which needs all events in memory",
+            options.frequency.name()
+        )));
+    }
     if options.surrogates == 0 {
         return Err(Error::argument("surrogates: expected at least 1, got 0"));
     }
@@ -118,6 +125,7 @@ mod tests {
                 },
                 surrogates: rng.random_range(1..9),
                 seed,
+                frequency: Frequency::NonOverlapped,
             };
             let expected = significance(&whole, &case.patterns, &options, &()).unwrap();
             let cuts = random_cuts(&mut rng, recording.ticks);
@@ -147,6 +155,7 @@ mod tests {
                 surrogate,
                 surrogates,
                 seed: 1,
+                frequency: Frequency::NonOverlapped,
             };
             significance_in_chunks_by(&Alone, &long, &case.patterns, &options, 0, &())
                 .unwrap_err()

@@ -10,7 +10,8 @@
 //!   do. This tells chains from chains with something added, and from chains with a node replaced by
 //!   one that has nothing to do with its neighbours.
 //!
-//! [`chains`] does both for all that mining found, size by size.
+//! [`chains`] does both for all that mining found, size by size. An [`EpisodeTest`] has the options and the rules of
+//! `betz mine` and Python's `betz.mine`.
 //!
 //! Both make surrogates and count in them on the CPU or on CUDA devices ([`DeferredPlacement`]).
 //!
@@ -21,6 +22,7 @@
 //! a recording and test on another, or test every candidate, or take the values as a ranking.
 
 mod chains;
+mod episode_test;
 mod fdr;
 mod long;
 mod on_device;
@@ -33,8 +35,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use super::count::{AUTO_WORK, CountJob, LatestStart, Strategy, count_on_devices, fits_device};
+use super::count::{AUTO_WORK, CountJob, Strategy, count_on_devices, fits_device};
 use crate::events::Events;
+use crate::frequency::Frequency;
 use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
@@ -42,6 +45,7 @@ use betz_base::team::{Alone, Team};
 use betz_device::{DeferredPlacement, Placement, Work};
 
 pub use chains::{ChainOptions, ChainTest, chains, chains_by};
+pub use episode_test::{EpisodeTest, PreparedTest, TestEvents, TestNames, TestedEpisodes};
 pub use fdr::benjamini_hochberg;
 pub use long::significance_in_chunks_by;
 pub use parts::{PartOptions, PartSignificance, part_significance, part_significance_by};
@@ -60,6 +64,9 @@ pub struct SignificanceOptions {
     pub surrogates: u32,
     /// Seed of the surrogates.
     pub seed: u64,
+    /// The definition of the counts, in the events as in surrogates. All but non-overlapped occurrences are counted on the
+    /// CPU.
+    pub frequency: Frequency,
 }
 
 /// A count against those of surrogates.
@@ -167,20 +174,37 @@ pub fn significance_by(
         Surrogate::ShuffleIntervals => SurrogateSource::Shuffled(events, options.seed),
     };
     let job = CountJob::new(events, patterns);
-    let placement = workers.decide(&job, options.surrogates, kind);
+    let placement = match options.frequency {
+        Frequency::NonOverlapped => workers.decide(&job, options.surrogates, kind),
+        _ => None,
+    };
     let observed = workers.placement.run(
         placement,
         |placement| count_on_devices(placement.contexts(), &job),
-        || LatestStart.count(&job),
+        || options.frequency.count(&job),
     )?;
+    check_sums(&observed, options.surrogates)?;
     let wanted = SurrogateJob {
         patterns,
+        frequency: options.frequency,
         limits: &observed,
         stage: "surrogates",
         progress,
     };
     let totals = count_surrogates(workers, placement, kind, options.surrogates, wanted)?;
     Ok(rows(&observed, &totals, options.surrogates))
+}
+
+/// Refuses counts whose sums over `surrogates`, or those of their squares, would not fit.
+fn check_sums(counts: &[u64], surrogates: u32) -> Result<()> {
+    let most = (1_u64 << 63) / u64::from(surrogates.max(1));
+    match counts.iter().find(|&&count| count >= most) {
+        None => Ok(()),
+        Some(count) => Err(Error::argument(format!(
+            "surrogates: expected counts below 2^63 / {surrogates}, got {count}; use fewer surrogates, shorter episodes or \
+             another count"
+        ))),
+    }
 }
 
 /// The events that surrogates are made from, and the way.
@@ -211,6 +235,7 @@ impl SurrogateSource<'_> {
 #[derive(Clone, Copy)]
 struct SurrogateJob<'a> {
     patterns: &'a [Pattern],
+    frequency: Frequency,
     /// The count of each that surrogates may reach.
     limits: &'a [u64],
     stage: &'a str,
@@ -310,7 +335,7 @@ fn count_surrogates(
     let found = workers.placement.run(
         placement,
         |placement| on_device::totals(placement, kind, own.clone(), wanted),
-        || on_cpu(kind, own.clone(), wanted),
+        || on_cpu(kind, own.clone(), surrogates, wanted),
     )?;
     let found = add_up(workers.team, found, patterns.len())?;
     let mut totals = vec![Total::default(); patterns.len()];
@@ -324,6 +349,7 @@ fn count_surrogates(
 fn on_cpu(
     kind: SurrogateSource<'_>,
     own: Range<u64>,
+    surrogates: u32,
     wanted: SurrogateJob<'_>,
 ) -> Result<Vec<Total>> {
     let SurrogateJob {
@@ -334,7 +360,10 @@ fn on_cpu(
     own.into_par_iter()
         .map(|index| {
             progress::check(progress, stage)?;
-            let counts = LatestStart.count(&CountJob::new(&kind.make(index)?, wanted.patterns))?;
+            let surrogate = kind.make(index)?;
+            let job = CountJob::new(&surrogate, wanted.patterns);
+            let counts = wanted.frequency.count(&job)?;
+            check_sums(&counts, surrogates)?;
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             progress.update(stage, done, all);
             let each = counts.into_iter().zip(wanted.limits);

@@ -102,6 +102,7 @@ mod tests {
     use super::*;
     use crate::cases::{bursts, random_case, random_pattern};
     use crate::count::{LatestStart, Strategy};
+    use crate::frequency::Frequency;
     use crate::significance::{
         ChainOptions, PartOptions, SignificanceOptions, Surrogate, Workers, chains_by, on_cpu,
         part_significance_by, significance_by,
@@ -124,11 +125,12 @@ mod tests {
         for kind in kinds {
             let wanted = SurrogateJob {
                 patterns: &case.patterns,
+                frequency: Frequency::NonOverlapped,
                 limits: &[4; 9],
                 stage: "surrogates",
                 progress: &(),
             };
-            let expected = on_cpu(kind, 3..40, wanted).unwrap();
+            let expected = on_cpu(kind, 3..40, 40, wanted).unwrap();
             for workers in 1..4 {
                 let found = deal_surrogates(&vec![(); workers], 3..40, wanted, |(), index| {
                     LatestStart.count(&CountJob::new(&kind.make(index)?, wanted.patterns))
@@ -156,6 +158,7 @@ mod tests {
         let two = Two::default();
         let wanted = SurrogateJob {
             patterns: &case.patterns,
+            frequency: Frequency::NonOverlapped,
             limits: &[1],
             stage: "surrogates",
             progress: &two,
@@ -195,6 +198,7 @@ mod tests {
                     surrogate,
                     surrogates: 13,
                     seed,
+                    frequency: Frequency::NonOverlapped,
                 };
                 let test = |workers: Workers<'_>| {
                     significance_by(workers, &case.events, &patterns, &options, &())
@@ -258,6 +262,7 @@ mod tests {
             let case = random_case(4, 20, 1);
             let wanted = SurrogateJob {
                 patterns: &case.patterns,
+                frequency: Frequency::NonOverlapped,
                 limits: &[1],
                 stage: "surrogates",
                 progress: &(),

@@ -6,6 +6,7 @@ use super::shift::{ShiftedCopy, check_segments, too_short, with_room};
 use super::{SurrogateJob, SurrogateSource, Workers, benjamini_hochberg, count_surrogates};
 use crate::count::{CountJob, LatestStart, Strategy};
 use crate::events::Events;
+use crate::frequency::Frequency;
 use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{Phases, Progress};
@@ -295,6 +296,7 @@ impl Looks<'_> {
         let placement = self.workers.decide(&job, until - done, kind);
         let wanted = SurrogateJob {
             patterns: &variants,
+            frequency: Frequency::NonOverlapped,
             limits: &limits,
             stage: "shifts",
             progress: &phase,

@@ -49,6 +49,7 @@ fn surrogate_options(surrogate: Surrogate, surrogates: u32, seed: u64) -> Signif
         surrogate,
         surrogates,
         seed,
+        frequency: Frequency::NonOverlapped,
     }
 }
 
