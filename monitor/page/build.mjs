@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 
 process.chdir(dirname(fileURLToPath(import.meta.url)));
 /** Of what the first view loads; of what another view loads besides. */
-const BUDGET = { first: 73_000, more: 65_000, minified: 330_000 };
+const BUDGET = { first: 73_000, more: 70_000, minified: 340_000 };
 const options = {
   absWorkingDir: process.cwd(),
   entryPoints: { app: "src/app.tsx", more: "src/more.ts" }, outdir: "dist", bundle: true, minify: true, format: "esm", target: "es2022",

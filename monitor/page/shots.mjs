@@ -29,7 +29,7 @@ for (const [name, hash, colorScheme, width] of [["live", "#v=live", "light", 140
 await rig.stop();
 const files = await run(process.env.BETZ_SHOWN, []);
 for (const [name, hash, colorScheme, acts] of [
-  ["networks", "#v=networks&n=0&t=31&node=8&th=0.3", "light", ["findCommunities"]], ["networks-compared", "#v=networks&n=0,1&t=47&cmp=side&th=0.35", "dark", []], ["episodes", "#v=episodes&ep=0.0&w=2&t=20", "light", []], ["map", "#v=map&cell=98", "light", []],
+  ["networks", "#v=networks&n=0&t=31&node=8&th=0.3", "light", ["findCommunities"]], ["networks-compared", "#v=networks&n=0,1&t=47&cmp=side&th=0.35", "dark", []], ["episodes", "#v=episodes&ep=0.0&w=2&t=20", "light", []], ["windows", "#v=episodes&t=20&pw=10,2.5,15,5,0.004,0.006", "light", []], ["map", "#v=map&cell=98", "light", []],
 ].filter(asked)) {
   const page = await browser.newPage({ viewport: { width: 1400, height: 820 }, colorScheme });
   await page.goto(files.url);
@@ -38,6 +38,7 @@ for (const [name, hash, colorScheme, acts] of [
   for (const act of acts) { await page.evaluate(a => globalThis.betzNet.net[a](), act); await page.waitForTimeout(1000); }
   // The longest first.
   if (name === "episodes") { for (let k = 0; k < 2; k++) await page.getByRole("button", { name: /^episode/ }).first().click(); await page.locator(".ep-list tbody tr button").first().click(); await page.waitForTimeout(1500); await page.keyboard.press("n"); await page.waitForTimeout(1500); }
+  if (name === "windows") { await page.locator(".ep-list tbody tr button").first().click(); await page.waitForTimeout(3000); }
   await page.screenshot({ path: join(folder, `${name}.png`) });
   await page.close();
 }

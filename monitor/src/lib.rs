@@ -72,6 +72,7 @@ mod source;
 mod status;
 mod verdict;
 mod viewer;
+mod windows;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;

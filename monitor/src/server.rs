@@ -31,7 +31,7 @@ use crate::hub::lock;
 use crate::metrics::{self, ServerCounts};
 use crate::simulation::{SimulationHandle, SteerRequest};
 use crate::viewer::{self, FromPage};
-use crate::{expected, looking, maps, page, parts, source::ModelCard};
+use crate::{expected, looking, maps, page, parts, source::ModelCard, windows};
 
 /// Largest number of pages that watch at a time.
 pub(crate) const VIEWERS: usize = 32;
@@ -128,6 +128,8 @@ fn router(app: App) -> Router {
         .route("/mined", get(looking::mined))
         .route("/mined/{id}", get(looking::episodes))
         .route("/mined/{id}/{episode}", get(looking::occurrences))
+        .route("/windows", get(windows::windows))
+        .route("/windows/occurrences", get(windows::occurrences))
         .route("/image", get(looking::image))
         .route("/maps", get(maps::maps))
         .route("/map/{id}", get(maps::map))

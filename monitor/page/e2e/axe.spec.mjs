@@ -50,7 +50,7 @@ test("a session in every view, also in red on black", async ({ page }) => {
 });
 
 shown("networks, episodes and maps", async ({ looked: { page } }) => {
-  await clean(page, [["#v=live&t=20&w=5", "canvas.cells"], ["#v=networks&n=0,1&node=8&t=31", ".net-node tbody tr"], ["#v=episodes&ep=0.0", ".ep-list tbody tr"], ["#v=map&m=1&cell=30&mv=0,1,2", ".som-node tbody tr"]]);
+  await clean(page, [["#v=live&t=20&w=5", "canvas.cells"], ["#v=networks&n=0,1&node=8&t=31", ".net-node tbody tr"], ["#v=episodes&ep=0.0", ".ep-list tbody tr"], ["#v=episodes&t=20&pw=10,5,15,5,0.004,0.006", ".ep-list tbody tr"], ["#v=map&m=1&cell=30&mv=0,1,2", ".som-node tbody tr"]]);
 });
 
 shown("a recording with outputs, a range and trials", async ({ reached: { page } }) => {

@@ -83,6 +83,10 @@ export const overRaster = new Set<(g: CanvasRenderingContext2D, w: number, h: nu
 /** Exports that a view offers in place of spikes and outputs or, if it shows those too, `beside` them. */
 export const offers = signal<{ words: string; beside?: boolean; take: [name: string, take: () => void | Promise<void>][] } | null>(null);
 export const playing = signal(false);
+/** Speed of playing a recording; 1: its own. */
+export const speed = signal(1);
+/** Time to which playing goes on from a time by some seconds, if a view decides it. */
+export const pace: { next: ((at: number, by: number) => number) | null } = { next: null };
 /** True while a session sends steps, or may send them. */
 export const running = computed(() => !server.value?.ended && (connection.value === "open" || connection.value === "connecting"));
 export const live = computed(() => address.value.at === null);
@@ -445,8 +449,8 @@ let playedAt = 0;
 function play(now: number): void {
   const outline = file.value, source = server.value?.source;
   if (outline && source && playing.value && playedAt > 0) {
-    const end = outline.steps * source.step_seconds, at = Math.min(end, (address.value.at ?? 0) + Math.min(0.5, (now - playedAt) / 1000));
-    go({ at });
+    const end = outline.steps * source.step_seconds, was = address.value.at ?? 0, by = Math.min(0.5, (now - playedAt) / 1000) * speed.value, at = Math.min(end, pace.next?.(was, by) ?? was + by);
+    if (at !== address.value.at) go({ at });
     if (at >= end) playing.value = false;
   }
   playedAt = now;

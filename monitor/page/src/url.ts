@@ -19,9 +19,9 @@ export interface Address {
   /** State of networks and episodes: short values by short keys. */
   more: Record<string, string>;
 }
-/** Networks shown, threshold, the second one, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list; map,
+/** Networks shown, threshold, the second one, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list, windows that are mined; map,
  * what of it, stage, node, direction in space; region of a network, colours of its sessions; output and filter of weights; selected range; trials, and those that are overlaid. */
-const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ea", "ep", "by", "m", "mv", "st", "cell", "td", "rg", "ink", "wt", "sel", "tr", "tro"];
+const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ea", "ep", "by", "pw", "m", "mv", "st", "cell", "td", "rg", "ink", "wt", "sel", "tr", "tro"];
 const WORD = /^[\w.,+-]{1,60}$/, REGION = /^[\d,-]{1,240}$/;
 const fits = (key: string, value: string): boolean => (key === "rg" ? REGION : WORD).test(value);
 

@@ -43,11 +43,17 @@ impl JobSender {
         self.0.blocking_send(frame).is_ok()
     }
 
+    /// Sends an event; returns `false` if the client is gone.
+    pub(crate) fn event(&self, words: &serde_json::Value) -> bool {
+        let words = words.to_string();
+        let mut w = Writer::new(Kind::Job, 0, 0, 0, 0, 64 + words.len());
+        w.bytes(Section::EVENT, words.as_bytes());
+        self.send(w.finish())
+    }
+
     /// Sends the last event of the job; it has an `error` if the job failed.
     pub(crate) fn end(&self, words: serde_json::Value) {
-        let mut w = Writer::new(Kind::Job, 0, 0, 0, 0, 256);
-        w.bytes(Section::EVENT, words.to_string().as_bytes());
-        self.send(w.finish());
+        self.event(&words);
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod network;
 pub(crate) mod recorded;
 pub(crate) mod trials;
 pub(crate) mod unit;
+pub(crate) mod windows;
 
 use betz_recording::labels::LabelledInterval;
 

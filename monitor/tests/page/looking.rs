@@ -55,7 +55,7 @@ fn open(networks: Vec<NamedNetwork>) -> Monitor {
 }
 
 /// Status and body of an answer.
-fn get(monitor: &Monitor, path: &str) -> (u16, Vec<u8>) {
+pub(crate) fn get(monitor: &Monitor, path: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(monitor.address()).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))

@@ -11,6 +11,7 @@ mod limits;
 mod looking;
 mod parts;
 mod session;
+mod windows;
 
 use assert_no_alloc::AllocDisabler;
 

@@ -1,10 +1,10 @@
 // Which mined episodes are looked at, and the occurrences of the one that is picked.
-import { computed, effect, signal } from "@preact/signals";
+import { computed, effect, signal, type ReadonlySignal } from "@preact/signals";
 import * as state from "../state.ts";
 import { type Store } from "../link/store.ts";
 import type { Picture } from "../draw/raster.ts";
 import { colours } from "../theme.ts";
-import { HEADS, beside, narrowed, nearest, sorted, taken, type Column, type Mined, type Occurrences, type Told } from "./model.ts";
+import { HEADS, beside, narrowed, nearest, sorted, taken, type Column, type Episode, type Mined, type Occurrences, type Told } from "./model.ts";
 
 export const files = signal<string[]>([]);
 export const current = signal<Mined | null>(null);
@@ -20,7 +20,11 @@ export const sort = computed((): [Column, boolean] => {
   const by = state.address.value.more["by"] ?? "-episode", column = by.replace(/^-/, "");
   return [HEADS.some(h => h[0] === column) ? column as Column : "episode", by.startsWith("-")];
 });
-export const picked = computed(() => current.value?.episodes[said.value.episode ?? -1] ?? null);
+/** True if windows of a recording are mined and played in place of a list. */
+export const played = computed(() => { const server = state.server.value; return server?.mode === "file" && server.sources.length > 0 && (server.mined === 0 || state.address.value.more["pw"] !== undefined); });
+/** The picked episode of a window. */
+export const ofWindow = signal<ReadonlySignal<Episode | null> | null>(null);
+export const picked = computed(() => played.value ? ofWindow.value?.value ?? null : current.value?.episodes[said.value.episode ?? -1] ?? null);
 export const listed = computed(() => current.value ? sorted(narrowed(current.value.episodes, only.value, leastCount.value, leastZ.value), ...sort.value) : []);
 
 const say = (change: Record<string, string>): void => state.go({ more: { ...state.address.value.more, ...change } });
@@ -64,7 +68,7 @@ export function zoom(): void {
 /** Each occurrence that is in sight as a line from spike to spike. */
 function lines(g: CanvasRenderingContext2D, w: number, h: number, s: Store, p: Picture): void {
   const found = occurrences.value, e = picked.value;
-  if (!found || !e || state.address.value.source !== current.value?.recording) return;
+  if (!found || !e || !played.value && state.address.value.source !== current.value?.recording) return;
   const step = s.shape.stepSeconds, from = (p.end - p.window) * step, to = p.end * step, starts = found.times;
   let k = 0, high = starts.length;
   while (k < high) { const m = (k + high) >> 1; if (starts[m]![starts[m]!.length - 1]! < from) k = m + 1; else high = m; }
@@ -107,10 +111,10 @@ export function watch(): void {
       const told = await answer.json() as Asked;
       if (file !== which.peek()) return;
       current.value = { ...told, episodes: taken(told.episodes, told.seconds) };
-      if (!told.live && state.address.peek().source !== told.recording) state.choose(told.recording);
+      if (!told.live && !played.peek() && state.address.peek().source !== told.recording) state.choose(told.recording);
     })().catch(e => { failure.value = String((e as Error).message); });
   });
-  const key = computed(() => picked.value ? `${which.value} ${picked.value.index}` : null);
+  const key = computed(() => picked.value && !played.value ? `${which.value} ${picked.value.index}` : null);
   // Of a session counts grow, and so do occurrences.
   effect(() => {
     if (state.beat.value % 2 > 0 || !current.peek()?.live || !["episodes", "live"].includes(state.address.peek().view)) return;
@@ -135,6 +139,12 @@ export function watch(): void {
       failure.value = null;
     })().catch(problem => { failure.value = String((problem as Error).message); });
   });
+}
+/** Back from windows to the lists, with the recording that the list is of. */
+export function toLists(): void {
+  const { pw: _, ...more } = state.address.value.more, of = current.value?.recording;
+  state.go({ more });
+  if (of !== undefined && of !== state.address.value.source) state.choose(of);
 }
 /** The lines stay over the raster of the other views, too; the keys go back. */
 export function leave(): void { state.acts.delete("n"); state.acts.delete("p"); }

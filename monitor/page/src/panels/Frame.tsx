@@ -22,7 +22,7 @@ function filled(view: View): boolean {
     case "trials": return server.mode === "live" ? (state.store.value?.trials.length ?? 0) + (state.store.value?.events.filter(e => e["what"] === "mark").length ?? 0) > 0 : (state.file.value?.trials.length ?? 0) > 1 || state.file.value !== null && server.labels.length > 0;
     case "live": case "channels": return server.sources.length > 0;
     case "networks": return server.networks + server.sources.length > 0;
-    case "episodes": return server.mined > 0;
+    case "episodes": return server.mined > 0 || server.mode === "file" && server.sources.length > 0;
     case "simulation": return server.simulation !== null;
     case "map": return server.maps > 0;
     case "model": return server.model !== null;

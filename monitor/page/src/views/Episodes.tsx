@@ -9,7 +9,9 @@ import { table } from "../draw/table.ts";
 import { plural, whole } from "../draw/format.ts";
 import * as mined from "../mined/state.ts";
 import { HEADS, MOST_LISTED, sorted, type Column } from "../mined/model.ts";
+import { START, writeSettings } from "../mined/played.ts";
 import * as state from "../state.ts";
+import { Windows } from "./Windows.tsx";
 
 const digits = (value: number | null, n: number): string => value === null ? "–" : value !== 0 && Math.abs(value) < 10 ** -n ? value.toExponential(1) : value.toFixed(n);
 
@@ -41,7 +43,12 @@ const takes: [string, () => void][] = [
   }],
 ];
 
-export function Episodes() {
+/** A list, or windows of the recording that are mined while they are played. */
+export const Episodes = () => mined.played.value ? <Windows /> : <Lists />;
+
+const toWindows = (): void => state.go({ window: START.window, more: { ...state.address.value.more, pw: writeSettings(START) } });
+
+function Lists() {
   useEffect(() => {
     mined.begin();
     state.offers.value = { words: "The list in its order and with its filters; the occurrences of the picked episode; spikes and outputs of the window.", beside: true, take: takes };
@@ -56,7 +63,7 @@ export function Episodes() {
   picked?.channels.forEach((c, k) => { if (!chain.has(c)) chain.set(c, k); });
   const size = Math.max(1, (picked?.channels.length ?? 1) - 1);
   return <main class="episodes">
-    <Panel area="ep-list" title="Episodes" note={`${whole(mined.listed.value.length)} of ${whole(file.episodes.length)} in ${file.name}${file.live ? ` · counted as they come${file.live.dropped + file.live.late > 0 ? `; ${plural(file.live.dropped + file.live.late, "spike")} not counted` : ""}${file.live.running ? "" : "; the miner has ended"}` : ""}`} tools={mined.files.value.length > 1 ? <span class="tools"><select class="library" aria-label="Mined episodes" value={String(mined.which.value)} onChange={e => mined.choose(Number(e.currentTarget.value))}>{mined.files.value.map((f, k) => <option key={k} value={String(k)}>{f}</option>)}</select></span> : undefined}><List /></Panel>
+    <Panel area="ep-list" title="Episodes" note={`${whole(mined.listed.value.length)} of ${whole(file.episodes.length)} in ${file.name}${file.live ? ` · counted as they come${file.live.dropped + file.live.late > 0 ? `; ${plural(file.live.dropped + file.live.late, "spike")} not counted` : ""}${file.live.running ? "" : "; the miner has ended"}` : ""}`} tools={<span class="tools">{mined.files.value.length > 1 && <select class="library" aria-label="Mined episodes" value={String(mined.which.value)} onChange={e => mined.choose(Number(e.currentTarget.value))}>{mined.files.value.map((f, k) => <option key={k} value={String(k)}>{f}</option>)}</select>}{!file.live && <button class="link" onClick={toWindows} title="Mine the recording again, window after window, and play them">play windows</button>}</span>}><List /></Panel>
     <Raster />
     <Panel area="ep-aligned" title="Occurrences" note={picked ? found ? `${whole(found.times.length)} of ${whole(found.total)}${file.live ? " of the last minute" : ""}, from their first spikes on` : "…" : "pick an episode"}
       tools={<span class="tools"><button class="link" disabled={!found} onClick={() => mined.zoom()}>zoom to it</button><button class="icon" aria-label="Occurrence before" disabled={!found} onClick={() => mined.step(-1)}>◀</button><button class="icon" aria-label="Next occurrence" disabled={!found} onClick={() => mined.step(1)}>▶</button></span>}>
