@@ -13,8 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import betz.pynn
 import pytest
+
+import betz.pynn
 
 FIXTURES = '''
 import pytest

@@ -297,7 +297,9 @@ class State(common.control.BaseState):
             for cell, sequence in zip(population.all_cells, population._parameters["spike_times"], strict=True):
                 times = np.asarray(getattr(sequence, "value", sequence), dtype=float)
                 if self.off_grid and np.any(np.abs(times / self.dt - np.rint(times / self.dt)) > 1e-6):
-                    raise NotSupported(f"spike_precision='off_grid': Betz's spikes are at whole steps of {self.dt} ms, got {times}")
+                    raise NotSupported(
+                        f"spike_precision='off_grid': Betz's spikes are at whole steps of {self.dt} ms, got {times}"
+                    )
                 own = np.ceil(times / self.dt - 1e-6).astype(int) - 1
                 if len(own) and own.min() < 0:
                     raise ValueError(f"spike_times: expected times above 0 ms, got {times.min()} ms")
