@@ -22,8 +22,20 @@ import json
 import os
 
 from ._core import SpikingEngine, neuron_models
+from ._sonata import SonataNetwork, read_sonata
 
-__all__ = ["Network", "Population", "SpikingEngine", "conductance", "delta", "exponential", "models", "stdp"]
+__all__ = [
+    "Network",
+    "Population",
+    "SonataNetwork",
+    "SpikingEngine",
+    "conductance",
+    "delta",
+    "exponential",
+    "models",
+    "read_sonata",
+    "stdp",
+]
 
 
 class Population:

@@ -1,6 +1,8 @@
 """Spiking networks from Python: built by name, run, learned, and refused."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -103,3 +105,9 @@ def test_a_description_is_saved(tmp_path):
     description.save(tmp_path / "net.json")
     saved = json.loads((tmp_path / "net.json").read_text())
     assert [p["name"] for p in saved["populations"]] == ["noise", "cells"]
+
+
+def test_without_h5py_the_message_says_what_to_install():
+    code = "import sys; sys.modules['h5py'] = None\nimport betz; betz.spiking.read_sonata('x.json')"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode != 0 and "ImportError: reading SONATA needs h5py: pip install h5py" in run.stderr
