@@ -15,6 +15,7 @@ use betz::team::Team;
 use betz::{Error, ErrorKind, Progress, Result, memory};
 
 use super::args::{Compute, FdrName, Span, SurrogateName};
+use super::frames::Channel;
 use super::request::{Request, keeping};
 use super::summary::{Seconds, finish};
 use super::{expected, full, input::Input, part, sttc};
@@ -49,6 +50,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     let chance = significance(args)?;
     let input = Input::read(&args.input, &args.from)?;
     let signal = input.signal()?;
+    say_what_hue_means(args);
     say_what_f32_has_lost(&signal, &input);
     let read = report::total_seconds();
     let spec = spec(args, &signal)?;
@@ -232,6 +234,17 @@ fn check_apart(args: &Compute, why: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Hue is an angle, of which most measures take both ends for far apart.
+fn say_what_hue_means(args: &Compute) {
+    let measure = args.edges.measure.name();
+    if args.from.channel == Some(Channel::Hue) && !matches!(measure, "plv" | "ciplv" | "ppc") {
+        eprintln!(
+            "--channel hue: hue is an angle from 0 to 2π, both of them red, and {measure} takes a step from one to the \
+             other for a large change; --measure plv, ciplv and ppc compare angles"
+        );
+    }
 }
 
 /// An offset that is large beside what varies has cost digits before Betz saw them.

@@ -103,6 +103,8 @@ fn refuse_others(args: &Compute) -> Result<()> {
         ("--frames", from.frames.is_some()),
         ("--nodes", from.nodes.is_some()),
         ("--region", from.region.is_some()),
+        ("--channel", from.channel.is_some()),
+        ("--downsample", from.downsample.is_some()),
         ("--lags", edges.lags.is_some()),
         ("--hold", edges.hold.is_some()),
         ("--taper", edges.taper != "rectangular"),
