@@ -159,7 +159,8 @@ pub struct Compute {
     /// then computed at a time
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) memory: Option<u64>,
-    /// Also write the value of every pair (`full` in the file), for at most 4000 nodes
+    /// Also write the value of every pair (`full` in the file). Of more than 4000 nodes, or 2 GiB, NET
+    /// becomes a directory (.zarr)
     #[arg(long)]
     pub(crate) full: bool,
     /// Write values as multiples of 1/32767, in half the bytes; for measures between -1 and 1

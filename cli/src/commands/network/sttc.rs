@@ -88,7 +88,7 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         write: 0.0,
         total: 0.0,
     };
-    finish(args, out, &file, asked, seconds)
+    finish(args, out, &file, asked, seconds, None)
 }
 
 /// Refuses the options that only other measures have.
