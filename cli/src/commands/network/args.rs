@@ -1,5 +1,6 @@
 //! The command line of `betz network`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use betz::network::Measure;
@@ -7,6 +8,7 @@ use betz::team::Shard;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
+use super::frames::Channel;
 use crate::common_args::{Common, memory_size, shard};
 use crate::parse::{positive_seconds, seconds_with_unit};
 
@@ -59,6 +61,41 @@ fn frame(text: &str) -> Result<(usize, usize), String> {
         .ok_or_else(|| format!("expected height and width such as 130,172, got {text:?}"))
 }
 
+/// A rectangle of pixels; x to the right and y down from the left upper corner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rectangle {
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+}
+
+/// The nodes that are used: those that a file lists, or pixels of a rectangle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Region {
+    File(PathBuf),
+    Rectangle(Rectangle),
+}
+
+/// `10,20,64,48`: x, y, width and height; anything else is a file.
+fn region(text: &str) -> Result<Region, String> {
+    let numbers: Option<Vec<usize>> = (text.split(',').map(|n| n.trim().parse().ok())).collect();
+    match numbers.as_deref() {
+        Some(&[x, y, width, height]) if width > 0 && height > 0 => {
+            Ok(Region::Rectangle(Rectangle {
+                x,
+                y,
+                width,
+                height,
+            }))
+        }
+        Some(numbers) if numbers.len() > 1 => Err(format!(
+            "expected x, y, width and height in pixels such as 10,20,64,48, or a file, got {text:?}"
+        )),
+        _ => Ok(Region::File(PathBuf::from(text))),
+    }
+}
+
 fn measures() -> impl TypedValueParser<Value = Measure> {
     PossibleValuesParser::new(Measure::names())
         .try_map(|name| Measure::named(&name).ok_or("no measure of this name"))
@@ -99,12 +136,12 @@ pub(crate) enum FdrName {
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("keep").required(true).multiple(false),
-    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width), or `positions` (samples, nodes, 2 or 3), and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and one value per node on each line, raw frames (--frames), a directory of .pgm images, or a recording of spikes. Optional arrays of the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) computes pearson, gaussian-information, spearman and kendall with --threshold or --surrogates; surrogates are drawn on the CPU."
+    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes), (frames, height, width) or (frames, height, width, 3), or `positions` (samples, nodes, 2 or 3), and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and one value per node on each line, frames, or a recording of spikes. Frames are a folder of .png, .tif, .bmp, .pgm or .ppm images of one format, a .tif of many pages, a video (.mp4, .avi and others, through the program ffmpeg), or raw bytes (--frames). Optional arrays of the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) computes pearson, gaussian-information, spearman and kendall with --threshold or --surrogates; surrogates are drawn on the CPU."
 )]
 pub struct Compute {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Signal (.npz, .npy and others, see below) or recording (.npz, .nwb)
+    /// Signal (.npz, .npy, frames and others, see below) or recording (.npz, .nwb)
     #[arg(value_name = "INPUT")]
     pub(crate) input: PathBuf,
     /// Network to write: .npz, or .zarr (a directory in chunks; an .npz above 2 GiB becomes one)
@@ -122,7 +159,8 @@ pub struct Compute {
     /// then computed at a time
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) memory: Option<u64>,
-    /// Also write the value of every pair (`full` in the file), for at most 4000 nodes
+    /// Also write the value of every pair (`full` in the file). Of more than 4000 nodes, or 2 GiB, NET
+    /// becomes a directory (.zarr)
     #[arg(long)]
     pub(crate) full: bool,
     /// Write values as multiples of 1/32767, in half the bytes; for measures between -1 and 1
@@ -161,10 +199,18 @@ pub(crate) struct InputArgs {
     /// all]
     #[arg(long, value_name = "LIST", conflicts_with = "region")]
     pub(crate) nodes: Option<String>,
-    /// File of nodes to use: text as for --nodes, on any number of lines, or an .npy with one
-    /// number per node (or pixel), 0 outside
-    #[arg(long, value_name = "FILE")]
-    pub(crate) region: Option<PathBuf>,
+    /// Pixels to use of each frame: x, y, width and height. Or a file of nodes to use: text as for
+    /// --nodes, on any number of lines, or an .npy with one number per node (or pixel), 0 outside
+    #[arg(long, value_name = "X,Y,W,H|FILE", value_parser = region)]
+    pub(crate) region: Option<Region>,
+    /// Value of a pixel. Hue is an angle in radians: compare it with --measure plv, ciplv or ppc
+    /// [default: grey]
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub(crate) channel: Option<Channel>,
+    /// Use the mean of each block of N x N pixels as a node; pixels at the right and lower edge that
+    /// fill no block are left out
+    #[arg(long, value_name = "N")]
+    pub(crate) downsample: Option<NonZeroUsize>,
 }
 
 /// The choice of edges.
@@ -411,6 +457,21 @@ mod tests {
         assert_eq!((many("1e9"), many("12")), (Ok(1_000_000_000), Ok(12)));
         assert_eq!(frame("130, 172"), Ok((130, 172)));
         assert!(frame("130").is_err() && frame("0,5").is_err() && frame("1,2,3").is_err());
+        assert_eq!(
+            region("1, 2,3,4"),
+            Ok(Region::Rectangle(Rectangle {
+                x: 1,
+                y: 2,
+                width: 3,
+                height: 4
+            }))
+        );
+        for file in ["left.txt", "1", "a,b"] {
+            assert_eq!(region(file), Ok(Region::File(PathBuf::from(file))));
+        }
+        for wrong in ["1,2,3", "1,2,0,4", "1,2,3,0", "1,2,3,4,5"] {
+            assert!(region(wrong).is_err(), "{wrong}");
+        }
         assert!(many("1.5").is_err() && many("-1").is_err() && many("nan").is_err());
     }
 }

@@ -15,9 +15,11 @@ use betz::team::Team;
 use betz::{Error, ErrorKind, Progress, Result, memory};
 
 use super::args::{Compute, FdrName, Span, SurrogateName};
+use super::frames::Channel;
+use super::full::{self, AllPairs};
 use super::request::{Request, keeping};
 use super::summary::{Seconds, finish};
-use super::{expected, full, input::Input, part, sttc};
+use super::{expected, input::Input, part, sttc};
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
@@ -49,6 +51,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     let chance = significance(args)?;
     let input = Input::read(&args.input, &args.from)?;
     let signal = input.signal()?;
+    say_what_hue_means(args);
     say_what_f32_has_lost(&signal, &input);
     let read = report::total_seconds();
     let spec = spec(args, &signal)?;
@@ -87,13 +90,19 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         return Ok(());
     };
     let spec = *plan.spec();
-    let full = (args
-        .full
-        .then(|| full::values(&spec, &signal, network.len(), &bar)))
-    .transpose()?;
+    let complete = args.shard.is_some() || network.len() == planned;
+    let all = (args.full && complete).then_some(AllPairs {
+        plan: &plan,
+        signal: &signal,
+        memory: args.memory,
+    });
+    let large = full::is_large(signal.nodes(), planned);
+    let full = match all {
+        Some(all) if !large => Some(all.values(&bar)?),
+        _ => None,
+    };
     let compute = started.elapsed().as_secs_f64();
     drop(bar);
-    let complete = args.shard.is_some() || network.len() == planned;
     say_how_it_ran(args, &plan, network.len(), complete);
     let file = NetworkFile {
         window_seconds: input.window_seconds(network.window_start()),
@@ -116,7 +125,8 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         write: 0.0,
         total: 0.0,
     };
-    finish(args, out, &file, Request::new(&spec, &signal), seconds)
+    let asked = Request::new(&spec, &signal);
+    finish(args, out, &file, asked, seconds, all.filter(|_| large))
 }
 
 /// Refuses a reach, which is of spike tiling alone, and an output that would replace something else than an earlier
@@ -190,6 +200,9 @@ fn say_how_it_ran(args: &Compute, plan: &Plan, windows: usize, complete: bool) {
             "stopped after {windows} of {} windows",
             plan.windows().len()
         );
+        if args.full {
+            eprintln!("--full: the values of all pairs are left out");
+        }
     }
 }
 
@@ -232,6 +245,17 @@ fn check_apart(args: &Compute, why: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Hue is an angle, of which most measures take both ends for far apart.
+fn say_what_hue_means(args: &Compute) {
+    let measure = args.edges.measure.name();
+    if args.from.channel == Some(Channel::Hue) && !matches!(measure, "plv" | "ciplv" | "ppc") {
+        eprintln!(
+            "--channel hue: hue is an angle from 0 to 2π, both of them red, and {measure} takes a step from one to the \
+             other for a large change; --measure plv, ciplv and ppc compare angles"
+        );
+    }
 }
 
 /// An offset that is large beside what varies has cost digits before Betz saw them.

@@ -1,63 +1,95 @@
 //! `--full`: the values of all pairs, edges or not.
 
-use betz::network::{NetworkSpec, Plan, Sign, Signal, Threshold};
+use std::path::{Path, PathBuf};
+
+use betz::network::file::{LARGEST, NetworkFile};
+use betz::network::{NetworkSpec, Plan, Signal};
 use betz::{Error, Progress, Result, memory};
 
-/// Nodes whose pairs are written at most.
+/// Nodes whose pairs are in memory at most, and in one file. Of more nodes, values go to a directory as they are found.
 const MOST_NODES: usize = 4000;
 
-/// Refuses values of all pairs if there are too many.
+/// Bytes of a block of values while it is computed.
+const BLOCK: u64 = 256 << 20;
+
+/// Refuses values of all pairs of a measure without them, or of more pairs than memory holds.
 ///
 /// # Errors
-/// `--full` for too many nodes or values, or distances.
+/// `--full` for distances; no memory for values that are written to one file.
 pub(super) fn check(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<()> {
-    if signal.nodes() > MOST_NODES {
-        return Err(Error::argument(format!(
-            "--full: expected at most {MOST_NODES} nodes, got {}",
-            signal.nodes()
-        )));
-    }
     if spec.measure.is_distance() {
         return Err(Error::argument(format!(
             "--full: expected another measure than {}, whose largest values have no edge",
             spec.measure.name()
         )));
     }
-    memory::plan(
-        "--full",
-        windows as u128 * pairs(signal.nodes()) as u128 * 16,
-    )
+    if is_large(signal.nodes(), windows) {
+        return Ok(());
+    }
+    memory::plan("--full", u128::from(bytes(signal.nodes(), windows)) * 4)
+}
+
+/// True if values are written to a directory as they are found.
+pub(super) fn is_large(nodes: usize, windows: usize) -> bool {
+    nodes > MOST_NODES || bytes(nodes, windows) > LARGEST
 }
 
 fn pairs(nodes: usize) -> usize {
     nodes * nodes.saturating_sub(1) / 2
 }
 
-/// (windows, pairs) of the first `windows` windows, the pairs by (i, j); NaN where undefined.
-pub(super) fn values(
-    spec: &NetworkSpec,
-    signal: &Signal<'_>,
-    windows: usize,
-    progress: &dyn Progress,
-) -> Result<Vec<f32>> {
-    let (nodes, pairs) = (signal.nodes(), pairs(signal.nodes()));
-    let mut values = memory::filled("--full", f32::NAN, windows * pairs)?;
-    let spec = NetworkSpec {
-        sign: Sign::Both,
-        strict: false,
-        max_edges: u64::MAX,
-        ..spec.threshold(Threshold::Absolute(0.0))
-    };
-    Plan::new(&spec, signal)?.stream(signal, progress, |window| {
-        let Some(room) = values.get_mut(window.index * pairs..(window.index + 1) * pairs) else {
-            return Ok(());
-        };
-        for (i, j, r) in window.edges() {
-            let (i, j) = (i as usize, j as usize);
-            // Pairs of the rows above, then along the row.
-            room[i * (2 * nodes - i - 1) / 2 + j - i - 1] = r;
-        }
-        Ok(())
-    })?;
-    Ok(values)
+/// Bytes of the values.
+pub(super) fn bytes(nodes: usize, windows: usize) -> u64 {
+    4 * windows as u64 * pairs(nodes) as u64
+}
+
+/// The values of all pairs, to be computed.
+#[derive(Clone, Copy)]
+pub(super) struct AllPairs<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) signal: &'a Signal<'a>,
+    /// Limit of `--memory`.
+    pub(super) memory: Option<u64>,
+}
+
+impl AllPairs<'_> {
+    /// (windows, pairs) of all windows, the pairs by (i, j); NaN where undefined.
+    pub(super) fn values(self, progress: &dyn Progress) -> Result<Vec<f32>> {
+        let (windows, pairs) = (self.plan.windows().len(), pairs(self.signal.nodes()));
+        let mut values = memory::filled("--full", f32::NAN, windows * pairs)?;
+        let block = self.block();
+        (self.plan).stream_pairs(self.signal, block, progress, |block| {
+            let rows = block.values.chunks(block.pairs.len().max(1));
+            for (window, row) in block.windows.clone().zip(rows) {
+                let at = window * pairs;
+                values[at + block.pairs.start..at + block.pairs.end].copy_from_slice(row);
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// Writes `file` and the values as a directory; returns its path.
+    pub(super) fn write(
+        self,
+        file: &NetworkFile,
+        out: &Path,
+        progress: &dyn Progress,
+    ) -> Result<PathBuf> {
+        let place = file.place_with_pairs(out);
+        eprintln!(
+            "--full: {} of values are written to the directory {}",
+            memory::size(bytes(self.signal.nodes(), file.network.len())),
+            place.display()
+        );
+        file.write_with_pairs(&place, &mut |writer| {
+            let block = self.block();
+            (self.plan).stream_pairs(self.signal, block, progress, |block| writer.put(block))
+        })?;
+        Ok(place)
+    }
+
+    fn block(self) -> u64 {
+        self.memory.map_or(BLOCK, |memory| (memory / 4).min(BLOCK))
+    }
 }

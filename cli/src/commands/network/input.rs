@@ -9,8 +9,9 @@ use betz::recording::arrays::{Arrays, Samples, Values, read_npy};
 use betz::recording::{Recording, SpikeForm};
 use betz::{Error, ErrorKind, Result, memory};
 
-use super::args::InputArgs;
-use super::{frames, lines, nodes};
+use super::args::{InputArgs, Region};
+use super::frames::{self, Pixels, View};
+use super::{lines, nodes};
 use crate::common_args::Behaviors;
 use crate::data;
 use crate::files::refuse_stream;
@@ -33,6 +34,8 @@ pub(super) struct Input {
     pub(super) sample_seconds: Option<f64>,
     pub(super) names: Option<Vec<String>>,
     pub(super) positions: Option<Positions>,
+    /// The nodes are pixels of frames.
+    framed: bool,
 }
 
 impl Input {
@@ -46,6 +49,7 @@ impl Input {
             sample_seconds: lines.sample_seconds,
             names: lines.names,
             positions: None,
+            framed: false,
         }
     }
 
@@ -54,12 +58,13 @@ impl Input {
             let of = path.extension();
             of.is_some_and(|of| endings.iter().any(|e| of.eq_ignore_ascii_case(e)))
         };
-        let framed = from.frames.is_some() || path.is_dir();
+        let framed = from.frames.is_some() || frames::holds(path);
+        let view = View::of(from);
         let input = if framed || ending(&["npy", "txt", "csv", "tsv", "dat"]) {
             spikes_only(from)?;
             let input = match from.frames {
-                Some(frame) => of_samples(frames::raw(path, frame)?, from),
-                None if framed => of_samples(frames::images(path)?, from),
+                Some(size) => frames::raw(path, size, view).map(|pixels| of_pixels(pixels, from)),
+                None if framed => frames::read(path, view).map(|pixels| of_pixels(pixels, from)),
                 None if ending(&["npy"]) => of_samples(read_npy(path)?, from),
                 None => lines::read(path, from.sample_seconds).map(Self::of_lines),
             };
@@ -86,13 +91,16 @@ impl Input {
                 )));
             }
         };
+        if !input.framed {
+            frames_only(from)?;
+        }
         // Shapes, segments and times are looked at before anything else is done.
         (input.signal()).map_err(|e| placed(path, e.of_kind(ErrorKind::InvalidRecording)))?;
         let names = input.names.as_deref();
         let kept = match (&from.nodes, &from.region) {
             (Some(list), _) => nodes::chosen(list, input.nodes, names)?,
-            (None, Some(file)) => nodes::region(file, input.nodes, names)?,
-            (None, None) => return Ok(input),
+            (None, Some(Region::File(file))) => nodes::region(file, input.nodes, names)?,
+            (None, _) => return Ok(input),
         };
         Ok(input.some_nodes(&kept))
     }
@@ -169,38 +177,57 @@ fn spikes_only(from: &InputArgs) -> Result<()> {
     }
 }
 
-/// A signal of (samples, nodes), or frames of (height, width) whose pixels are nodes.
-fn of_samples(samples: Samples, from: &InputArgs) -> Result<Input> {
-    let (nodes, positions) = match samples.shape[..] {
-        [_, nodes] => (nodes, None),
-        [_, height, width] => {
-            let nodes = height * width;
-            let values = (0..nodes).flat_map(|n| [(n % width) as f64, (n / width) as f64]);
-            (
-                nodes,
-                Some(Positions {
-                    values: values.collect(),
-                    axes: 2,
-                }),
-            )
-        }
-        _ => {
-            return Err(Error::recording(format!(
-                "signal: expected (samples, nodes) or (frames, height, width), got {:?}",
-                samples.shape
+/// Refuses what is asked of frames alone.
+fn frames_only(from: &InputArgs) -> Result<()> {
+    let rectangle = matches!(from.region, Some(Region::Rectangle(_)));
+    for (option, given) in [
+        ("--region", rectangle),
+        ("--channel", from.channel.is_some()),
+        ("--downsample", from.downsample.is_some()),
+    ] {
+        if given {
+            return Err(Error::argument(format!(
+                "{option}: expected frames, got an input whose nodes are no pixels"
             )));
         }
-    };
-    Ok(Input {
-        values: samples.values,
-        nodes,
+    }
+    Ok(())
+}
+
+/// A signal of (samples, nodes), or frames of (height, width) whose pixels are nodes.
+fn of_samples(samples: Samples, from: &InputArgs) -> Result<Input> {
+    match samples.shape[..] {
+        [_, nodes] => Ok(Input {
+            values: samples.values,
+            nodes,
+            axes: 1,
+            segments: None,
+            segment_seconds: None,
+            sample_seconds: from.sample_seconds,
+            names: None,
+            positions: None,
+            framed: false,
+        }),
+        [_, _, _] | [_, _, _, 3] => Ok(of_pixels(frames::array(samples, View::of(from))?, from)),
+        _ => Err(Error::recording(format!(
+            "signal: expected (samples, nodes), (frames, height, width) or (frames, height, width, 3), got {:?}",
+            samples.shape
+        ))),
+    }
+}
+
+fn of_pixels(pixels: Pixels, from: &InputArgs) -> Input {
+    Input {
+        nodes: pixels.samples.shape[1],
+        values: pixels.samples.values,
         axes: 1,
         segments: None,
         segment_seconds: None,
-        sample_seconds: from.sample_seconds,
+        sample_seconds: from.sample_seconds.or(pixels.sample_seconds),
         names: None,
-        positions,
-    })
+        positions: Some(pixels.positions),
+        framed: true,
+    }
 }
 
 /// The array of places that change, (samples, nodes, 2 or 3).
@@ -232,6 +259,7 @@ fn of_places(samples: Samples, from: &InputArgs) -> Result<Input> {
         sample_seconds: from.sample_seconds,
         names: None,
         positions: None,
+        framed: false,
     })
 }
 
@@ -347,6 +375,7 @@ fn of_recording(recording: Recording, from: &InputArgs) -> Result<Input> {
         sample_seconds: Some(seconds),
         names: Some(recording.channel_names),
         positions: positions(recording.electrode_um),
+        framed: false,
     })
 }
 

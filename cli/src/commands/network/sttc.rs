@@ -88,7 +88,7 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         write: 0.0,
         total: 0.0,
     };
-    finish(args, out, &file, asked, seconds)
+    finish(args, out, &file, asked, seconds, None)
 }
 
 /// Refuses the options that only other measures have.
@@ -103,6 +103,8 @@ fn refuse_others(args: &Compute) -> Result<()> {
         ("--frames", from.frames.is_some()),
         ("--nodes", from.nodes.is_some()),
         ("--region", from.region.is_some()),
+        ("--channel", from.channel.is_some()),
+        ("--downsample", from.downsample.is_some()),
         ("--lags", edges.lags.is_some()),
         ("--hold", edges.hold.is_some()),
         ("--taper", edges.taper != "rectangular"),

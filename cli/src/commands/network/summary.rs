@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use super::Spread;
 use super::args::Compute;
+use super::full::AllPairs;
 use super::request::Request;
 use crate::files;
-use crate::report::{self, Outcome};
+use crate::report::{self, Bar, Outcome};
 
 #[derive(Serialize)]
 pub(super) struct Seconds {
@@ -65,16 +66,21 @@ pub(super) fn write_where_it_fits(file: &NetworkFile, out: &Path) -> Result<Path
     Ok(place)
 }
 
-/// Writes the file and says what it holds.
+/// Writes the file, with the values of all pairs if they are given, and says what it holds.
 pub(super) fn finish(
     args: &Compute,
     out: &Path,
     file: &NetworkFile,
     asked: Request,
     mut seconds: Seconds,
+    all: Option<AllPairs<'_>>,
 ) -> Result<()> {
     let started = Instant::now();
-    let place = write_where_it_fits(file, &files::destination(out, file.complete))?;
+    let out = files::destination(out, file.complete);
+    let place = match all {
+        Some(all) => all.write(file, &out, &Bar::new())?,
+        None => write_where_it_fits(file, &out)?,
+    };
     seconds.write = started.elapsed().as_secs_f64();
     seconds.total = report::total_seconds();
     let network = &file.network;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod device;
+mod frames;
 mod inputs;
 mod nodes;
 mod outputs;

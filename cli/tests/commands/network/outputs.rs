@@ -124,3 +124,51 @@ print(found)
     assert_eq!(found, file.network.edges());
     assert!(found > 0);
 }
+
+#[test]
+fn values_of_many_nodes_go_to_a_directory() {
+    const MANY: usize = 4_001;
+    const LENGTH: usize = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let samples: Vec<f32> = (0..LENGTH * MANY)
+        .map(|k| match k % MANY {
+            17 => 3.0,
+            _ => ((k * k / 7 + 13 * k) % 1_009) as f32,
+        })
+        .collect();
+    let array = Array::F32(&[LENGTH, MANY], &samples);
+    write(&folder.join("many.npz"), &[("signal", array)]).unwrap();
+    let how = "compute many.npz --window 20 --step 20 --threshold 0.9 --out net.npz";
+    let said = done(folder, &format!("{how} --full"));
+    assert!(said.starts_with("net.zarr: 1 window of 4001"), "{said}");
+    assert!(!folder.join("net.npz").exists());
+    let file = NetworkFile::read(&folder.join("net.zarr")).unwrap();
+    // The edges are those of a network without them.
+    done(folder, how);
+    let plain = NetworkFile::read(&folder.join("net.npz")).unwrap();
+    assert!(plain.network.edges() > 0);
+    assert_eq!((&file.network, &file.full), (&plain.network, &None));
+    let values = NetworkFile::read_pairs(&folder.join("net.zarr"), 0).unwrap();
+    let values = values.unwrap();
+    assert_eq!(values.len(), MANY * (MANY - 1) / 2);
+    let column = |n: usize| -> Vec<f64> {
+        (0..LENGTH)
+            .map(|t| f64::from(samples[t * MANY + n]))
+            .collect()
+    };
+    for (i, j) in [
+        (0, 1),
+        (0, MANY - 1),
+        (11, 12),
+        (12, 13),
+        (1_500, 3_999),
+        (3_999, 4_000),
+    ] {
+        let found = values[i * (2 * MANY - i - 1) / 2 + j - i - 1];
+        let r = betz::network::oracle::pearson(&column(i), &column(j)).unwrap();
+        assert!((f64::from(found) - r).abs() <= 1e-5, "{i} {j}: {found} {r}");
+    }
+    let undefined = values.iter().filter(|v| v.is_nan()).count();
+    assert_eq!(undefined, MANY - 1);
+}

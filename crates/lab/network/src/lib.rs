@@ -61,6 +61,7 @@ mod chunk;
 mod cuda;
 mod deal;
 mod engine;
+mod every_pair;
 pub mod export;
 #[cfg(feature = "npz")]
 pub mod file;
@@ -103,6 +104,7 @@ mod tests;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 pub use cuda::DeviceCount;
+pub use every_pair::PairValues;
 pub use network::{Meta, Network, WindowEdges};
 pub use oracle::UndefinedReason;
 pub use plan::{Estimate, Plan};

@@ -195,6 +195,16 @@ impl Plan {
         }
     }
 
+    /// The plan of another specification for the same signal, on the CPU, with the same registers and in the same
+    /// memory.
+    pub(crate) fn with_spec(&self, spec: &NetworkSpec, signal: &Signal<'_>) -> Result<Self> {
+        let plan = Self::new(spec, signal)?.with_arch(self.arch)?;
+        match self.memory {
+            Some(bytes) => plan.with_memory(bytes),
+            None => Ok(plan),
+        }
+    }
+
     /// Plans for at most `edges` edges, or fewer if the specification says so.
     #[must_use]
     pub fn with_max_edges(mut self, edges: u64) -> Self {

@@ -17,12 +17,13 @@
 //!
 //! A path that ends in `.zarr` is a directory, a Zarr v3 group of the same arrays in chunks (its attributes hold
 //! `meta` and `node_name`): for what is too large for one file, more than [`LARGEST`] bytes
-//! ([`NetworkFile::place`]). Attributes: `zarr.open(path).attrs["meta"]`.
+//! ([`NetworkFile::place`]). `full` may have chunks of a part of a window ([`NetworkFile::write_with_pairs`]). Attributes: `zarr.open(path).attrs["meta"]`.
 //!
 //! In SciPy window k is `csr_array((r[a:b], (i[a:b], j[a:b])), shape=(N, N))` with `a, b =
 //! indptr[k:k + 2]`. Reading takes the numbers from any type they fit, and checks all of the above.
 
 mod header;
+mod pair_writer;
 mod part;
 mod read;
 #[cfg(test)]
@@ -39,6 +40,7 @@ use crate::export::NodeTable;
 use crate::network::Network;
 use crate::oracle::UndefinedReason;
 use crate::spec::Measure;
+pub use pair_writer::PairWriter;
 pub use part::{PART_MAGIC, Part};
 use read::Reading;
 
@@ -91,7 +93,8 @@ pub struct NetworkFile {
     /// Values are written as whole multiples of 1/32,767, in 2 bytes instead of 4: for measures within
     /// [−1, 1].
     pub compact: bool,
-    /// The values of all pairs, edges or not: (windows, pairs), the pairs by (i, j); NaN where undefined.
+    /// The values of all pairs, edges or not: (windows, pairs), the pairs by (i, j); NaN where undefined. `None` after
+    /// reading a directory that [`NetworkFile::write_with_pairs`] wrote: [`NetworkFile::read_pairs`] reads a window.
     pub full: Option<Vec<f32>>,
 }
 
@@ -199,6 +202,12 @@ impl NetworkFile {
         place(path, self.bytes(), LARGEST)
     }
 
+    /// The best path to write to for a requested `path` with all pairs' values beside it, which only a directory has
+    /// ([`NetworkFile::write_with_pairs`]).
+    pub fn place_with_pairs(&self, path: &Path) -> PathBuf {
+        place(path, u64::MAX, LARGEST)
+    }
+
     fn pairs(&self) -> usize {
         let nodes = self.network.nodes();
         nodes * nodes.saturating_sub(1) / 2
@@ -237,6 +246,11 @@ impl NetworkFile {
     /// [`Mismatch`](betz_base::ErrorKind::Mismatch) for names, positions or times that are not one per node
     /// or window; [`Io`](betz_base::ErrorKind::Io).
     pub fn write(&self, path: &Path) -> Result<()> {
+        self.write_and(path, &mut |_| Ok(()))
+    }
+
+    /// As [`NetworkFile::write`], with what `more` adds to a directory.
+    fn write_and(&self, path: &Path, more: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
         self.check()?;
         let network = &self.network;
         let (nodes, windows) = (network.nodes(), [network.len()]);
@@ -303,7 +317,7 @@ impl NetworkFile {
             arrays.push(("node_xy", Array::F32(shape, values)));
         }
         if is_zarr(path) {
-            return zarr::write(path, &arrays);
+            return zarr::write(path, &arrays, more);
         }
         write(path, &arrays)
     }
@@ -379,6 +393,14 @@ impl Store {
         match self {
             Self::Npz(arrays) => arrays.strings(name, dims),
             Self::Zarr(store) => store.strings(name, dims),
+        }
+    }
+
+    /// Shape of an array of two dimensions that is stored in parts of rows.
+    fn shape_of_parts(&self, name: &str) -> Result<Option<Vec<usize>>> {
+        match self {
+            Self::Npz(_) => Ok(None),
+            Self::Zarr(store) => store.shape_of_parts(name),
         }
     }
 

@@ -185,6 +185,80 @@ fn directories_come_back_and_damage_is_refused() {
     assert!(NetworkFile::read(&path).is_err() && !NetworkFile::is_one(&path));
 }
 
+#[test]
+fn values_of_all_pairs_are_written_in_blocks_and_read_by_window() {
+    use crate::PairValues;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.zarr");
+    let file = network_file(Measure::Pearson, Threshold::Absolute(0.4));
+    let (windows, pairs) = (file.network.len(), 66);
+    let value = |k: usize, pair: usize| (k * 1000 + pair) as f32;
+    // Chunks of 10 pairs, blocks of 7 pairs in two windows or one.
+    let mut put = |writer: &mut PairWriter| {
+        for pair in (0..pairs).step_by(7).rev() {
+            for k in (0..windows).step_by(2) {
+                let block = (k..windows.min(k + 2), pair..pairs.min(pair + 7));
+                let values: Vec<f32> = (block.0.clone())
+                    .flat_map(|k| block.1.clone().map(move |pair| value(k, pair)))
+                    .collect();
+                writer.put(&PairValues {
+                    windows: block.0,
+                    pairs: block.1,
+                    values: &values,
+                })?;
+            }
+        }
+        Ok(())
+    };
+    file.write_with_pairs_in(&path, 40, &mut put).unwrap();
+    // The rest is that of a file without them.
+    assert_eq!(NetworkFile::read(&path).unwrap(), file);
+    for k in 0..windows {
+        let expected: Vec<f32> = (0..pairs).map(|pair| value(k, pair)).collect();
+        assert_eq!(NetworkFile::read_pairs(&path, k).unwrap(), Some(expected));
+    }
+    assert!(NetworkFile::read_pairs(&path, windows).is_err());
+    let chunk = path.join("full/c/1/6");
+    assert_eq!(std::fs::metadata(&chunk).unwrap().len(), 40);
+    std::fs::write(&chunk, [0; 39]).unwrap();
+    let error = NetworkFile::read_pairs(&path, 1).unwrap_err();
+    assert!(
+        error.message().contains("chunk 1/6: expected 40"),
+        "{error}"
+    );
+    // Chunks of whole windows, and a file, are read the same.
+    file.write_with_pairs(&path, &mut put).unwrap();
+    let row = NetworkFile::read_pairs(&path, 2).unwrap().unwrap();
+    assert_eq!(row[65], value(2, 65));
+    let read = NetworkFile::read(&path).unwrap();
+    assert_eq!(read.full.as_ref().map(Vec::len), Some(windows * pairs));
+    let one = folder.path().join("net.npz");
+    read.write(&one).unwrap();
+    assert_eq!(NetworkFile::read_pairs(&one, 2).unwrap(), Some(row));
+    assert!(NetworkFile::read_pairs(&one, windows).is_err());
+    // Too few values, or values beyond the last pair, leave the earlier network.
+    let values = [0.0; 3];
+    let mut few = |writer: &mut PairWriter| {
+        writer.put(&PairValues {
+            windows: 0..1,
+            pairs: 0..3,
+            values: &values,
+        })
+    };
+    assert!(file.write_with_pairs(&path, &mut few).is_err());
+    let mut beyond = |writer: &mut PairWriter| {
+        writer.put(&PairValues {
+            windows: 0..1,
+            pairs: 64..67,
+            values: &values,
+        })
+    };
+    assert!(file.write_with_pairs(&path, &mut beyond).is_err());
+    assert_eq!(NetworkFile::read(&path).unwrap(), read);
+    assert!(file.write_with_pairs(&one, &mut put).is_err());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
 /// The arrays of a whole file, one of them changed by `change`, written anew and read.
 fn read_changed(change: &dyn Fn(&mut NetworkFile)) -> Error {
     let folder = tempfile::tempdir().unwrap();

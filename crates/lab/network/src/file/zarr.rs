@@ -12,10 +12,15 @@ use betz_recording::arrays::{Array, Number, Numbers};
 use serde_json::{Value, json};
 
 /// Bytes of a chunk, about.
-const CHUNK: usize = 16 << 20;
+pub(super) const CHUNK: usize = 16 << 20;
 
-/// Writes `arrays` to the directory at `path`, over an earlier network: whole or not at all.
-pub(super) fn write(path: &Path, arrays: &[(&str, Array<'_>)]) -> Result<()> {
+/// Writes `arrays`, and what `more` adds to the directory that it gets, to the directory at `path`, over an earlier
+/// network: whole or not at all.
+pub(super) fn write(
+    path: &Path,
+    arrays: &[(&str, Array<'_>)],
+    more: &mut dyn FnMut(&Path) -> Result<()>,
+) -> Result<()> {
     if path.symlink_metadata().is_ok() && !super::NetworkFile::is_one(path) {
         return Err(Error::new(
             ErrorKind::Io,
@@ -31,7 +36,9 @@ pub(super) fn write(path: &Path, arrays: &[(&str, Array<'_>)]) -> Result<()> {
         .to_string_lossy();
     let beside = |what: &str| path.with_file_name(format!(".{name}.{}.{what}", std::process::id()));
     let (part, old) = (beside("part"), beside("old"));
-    let written = write_to(&part, arrays).and_then(|()| replace(&part, path, &old));
+    let written = write_to(&part, arrays)
+        .and_then(|()| more(&part))
+        .and_then(|()| replace(&part, path, &old));
     if written.is_err() {
         // An incomplete directory is of no use. The first error is the one to report.
         let _ = fs::remove_dir_all(&part);
@@ -96,6 +103,29 @@ fn save(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).map_err(|e| Error::io("write", path, &e))
 }
 
+/// Makes the directory of an array, with its description.
+pub(super) fn describe(
+    at: &Path,
+    data_type: &str,
+    shape: &[usize],
+    chunk_shape: &[usize],
+    fill: &Value,
+) -> Result<()> {
+    let about = json!({
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": data_type,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk_shape}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": fill,
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "attributes": {},
+    });
+    fs::create_dir(at).map_err(|e| Error::io("write", at, &e))?;
+    save(&at.join("zarr.json"), about.to_string().as_bytes())
+}
+
 fn put<T: Copy, const BYTES: usize>(
     at: &Path,
     data_type: &str,
@@ -115,19 +145,7 @@ fn put<T: Copy, const BYTES: usize>(
     let length = (CHUNK / (row * BYTES).max(1)).clamp(1, rows.max(1));
     let mut chunk_shape: Vec<usize> = shape.iter().map(|n| (*n).max(1)).collect();
     chunk_shape[0] = length;
-    let about = json!({
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": shape,
-        "data_type": data_type,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk_shape}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": 0,
-        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
-        "attributes": {},
-    });
-    fs::create_dir(at).map_err(|e| Error::io("write", at, &e))?;
-    save(&at.join("zarr.json"), about.to_string().as_bytes())?;
+    describe(at, data_type, shape, &chunk_shape, &json!(0))?;
     let mut out = Vec::new();
     for (number, chunk) in values.chunks((length * row).max(1)).enumerate() {
         out.clear();
@@ -143,6 +161,13 @@ fn put<T: Copy, const BYTES: usize>(
         save(&key, &out)?;
     }
     Ok(())
+}
+
+/// The description of an array.
+struct ArrayDescription {
+    shape: Vec<usize>,
+    chunk_shape: Vec<usize>,
+    about: Value,
 }
 
 /// A directory as [`write`] makes it.
@@ -189,7 +214,8 @@ impl Store {
         }
     }
 
-    pub(super) fn numbers<T: Number>(&self, name: &str, dims: usize) -> Result<Option<Numbers<T>>> {
+    /// Shape and shape of a chunk of the array `name`, and its description; `None` if it is not there.
+    fn described(&self, name: &str, dims: usize) -> Result<Option<ArrayDescription>> {
         let at = self.root.join(name);
         if !at.is_dir() {
             return Ok(None);
@@ -208,24 +234,97 @@ impl Store {
             ))
         })?;
         let chunk_shape = sizes(&about["chunk_grid"]["configuration"]["chunk_shape"]);
-        let rows_whole = |chunk: &Vec<usize>| {
-            chunk.len() == dims
-                && chunk.iter().all(|n| *n > 0)
-                && chunk[1..]
-                    .iter()
-                    .zip(&shape[1..])
-                    .all(|(c, s)| *c == (*s).max(1))
-        };
-        let chunk_shape = chunk_shape.filter(rows_whole).ok_or_else(|| {
-            wrong(format!(
-                "expected chunks of whole rows, got {}",
-                about["chunk_grid"]
-            ))
-        })?;
+        let chunk_shape = chunk_shape
+            .filter(|chunk| chunk.len() == dims && chunk.iter().all(|n| *n > 0))
+            .ok_or_else(|| {
+                wrong(format!(
+                    "expected chunks of {dims} dimensions, got {}",
+                    about["chunk_grid"]
+                ))
+            })?;
         if about["codecs"] != json!([{"name": "bytes", "configuration": {"endian": "little"}}]) {
             return Err(wrong(format!(
                 "expected little-endian bytes, not compressed, got {}",
                 about["codecs"]
+            )));
+        }
+        Ok(Some(ArrayDescription {
+            shape,
+            chunk_shape,
+            about,
+        }))
+    }
+
+    /// Shape of the array `name` of two dimensions if its chunks hold parts of rows; `None` if they hold whole rows, or
+    /// it is not there.
+    pub(super) fn shape_of_parts(&self, name: &str) -> Result<Option<Vec<usize>>> {
+        let described = self.described(name, 2)?;
+        let parts = described.filter(|of| of.chunk_shape[1] < of.shape[1]);
+        Ok(parts.map(|of| of.shape))
+    }
+
+    /// The row `row` of the array `name` of f32 numbers in two dimensions.
+    pub(super) fn row(&self, name: &str, row: usize) -> Result<Option<Vec<f32>>> {
+        let Some(of) = self.described(name, 2)? else {
+            return Ok(None);
+        };
+        let wrong = |what: String| Error::recording(format!("array `{name}`: {what}"));
+        let (&[rows, length], &[height, width]) = (&of.shape[..], &of.chunk_shape[..]) else {
+            return Err(wrong("expected two dimensions".to_owned()));
+        };
+        if of.about["data_type"] != "float32" {
+            return Err(wrong(format!(
+                "expected float32, got {}",
+                of.about["data_type"]
+            )));
+        }
+        if row >= rows {
+            return Err(Error::argument(format!(
+                "array `{name}`: expected one of {rows} rows, got {row}"
+            )));
+        }
+        let chunk_bytes = (height.checked_mul(width)).and_then(|n| n.checked_mul(4));
+        let chunk_bytes = chunk_bytes.ok_or_else(|| wrong("too large".to_owned()))?;
+        let mut values: Vec<f32> = Vec::new();
+        for number in 0..length.div_ceil(width) {
+            let key = self.root.join(name).join("c");
+            let key = key
+                .join((row / height).to_string())
+                .join(number.to_string());
+            let bytes = fs::read(&key).map_err(|e| Error::io("read", &key, &e))?;
+            if bytes.len() != chunk_bytes {
+                return Err(wrong(format!(
+                    "chunk {}/{number}: expected {chunk_bytes} bytes, got {}",
+                    row / height,
+                    bytes.len()
+                )));
+            }
+            let some = width.min(length - values.len());
+            values
+                .try_reserve(some)
+                .map_err(|_| Error::no_memory(name, some.saturating_mul(4)))?;
+            let (numbers, _) = bytes[row % height * width * 4..].as_chunks::<4>();
+            values.extend(numbers.iter().take(some).map(|b| f32::from_le_bytes(*b)));
+        }
+        Ok(Some(values))
+    }
+
+    pub(super) fn numbers<T: Number>(&self, name: &str, dims: usize) -> Result<Option<Numbers<T>>> {
+        let Some(ArrayDescription {
+            shape,
+            chunk_shape,
+            about,
+        }) = self.described(name, dims)?
+        else {
+            return Ok(None);
+        };
+        let at = self.root.join(name);
+        let wrong = |what: String| Error::recording(format!("array `{name}`: {what}"));
+        let rows_whole = (chunk_shape[1..].iter().zip(&shape[1..])).all(|(c, s)| *c == (*s).max(1));
+        if !rows_whole {
+            return Err(wrong(format!(
+                "expected chunks of whole rows, got {}",
+                about["chunk_grid"]
             )));
         }
         let data_type = about["data_type"].as_str().unwrap_or("");
