@@ -114,9 +114,11 @@ mod tests {
 
     #[test]
     fn results_are_those_of_the_system_to_rounding() {
+        // MinGW's powers are off by 1.5e-14.
+        let most = if cfg!(windows) { 1e-13 } else { 1e-14 };
         let near = |own: f64, system: f64| {
             assert!(
-                (own - system).abs() <= 1e-14 * system.abs(),
+                (own - system).abs() <= most * system.abs(),
                 "{own} {system}"
             );
         };
