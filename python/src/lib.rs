@@ -16,6 +16,7 @@ mod keywords;
 mod live;
 mod look;
 mod mine;
+mod mined_files;
 mod miner;
 mod model;
 mod multiply;

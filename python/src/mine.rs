@@ -14,9 +14,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::arguments::{instance, optional_seconds, refused, whole};
+use crate::arguments::{FilePath, instance, optional_seconds, refused, whole};
 use crate::chance::{Chance, ChanceArguments};
 use crate::error::{OrRaise, warn};
+use crate::mined_files::MinedFiles;
 use crate::recording::{RECORDING, Recording};
 use crate::shards::{EpisodeArgument, EpisodeName};
 use crate::{options, work};
@@ -150,14 +151,29 @@ impl Episode {
 }
 
 /// Result of mining: `episodes`, by size.
-#[pyclass(frozen, module = "betz", get_all)]
+#[pyclass(frozen, module = "betz")]
 pub(crate) struct Mined {
     /// Every frequent episode.
+    #[pyo3(get)]
     episodes: Vec<Py<Episode>>,
     /// Episodes that are no contiguous part of a longer one.
+    #[pyo3(get)]
     maximal: Vec<Py<Episode>>,
     /// Device of the counting.
+    #[pyo3(get)]
     device: String,
+    /// `None` after pickling.
+    files: Option<MinedFiles>,
+}
+
+impl Mined {
+    fn files(&self) -> PyResult<&MinedFiles> {
+        self.files.as_ref().ok_or_else(|| {
+            PyValueError::new_err(
+                "files of mined episodes: expected the result that betz.mine returned, got a pickled copy; write before pickling",
+            )
+        })
+    }
 }
 
 #[pymethods]
@@ -174,7 +190,18 @@ impl Mined {
             episodes,
             maximal,
             device,
+            files: None,
         }
+    }
+
+    /// Write all episodes to a table (.csv), as `betz mine --csv` does; `betz serve` shows it beside the recording.
+    fn write_csv(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
+        self.files()?.write_csv(&path).or_raise(py)
+    }
+
+    /// Write the connectivity that the episodes imply (.dot or .graphml), as `betz mine --graph` does.
+    fn write_graph(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
+        self.files()?.write_graph(&path).or_raise(py)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<MinedParts<'py>> {
@@ -445,6 +472,11 @@ pub(crate) fn mine(
     if let Some(message) = none_passed {
         warn(py, message)?;
     }
+    let columns = match (parts, surrogates.is_some()) {
+        (true, _) => rust::TableColumns::Parts,
+        (false, true) => rust::TableColumns::Surrogates,
+        (false, false) => rust::TableColumns::Counts,
+    };
     let names = &inner.channel_names;
     let all = mined.episodes.iter().zip(&tests);
     let all = all.map(|(e, test)| Episode::tested(py, e, test.as_ref(), events.alphabet(), names));
@@ -462,5 +494,11 @@ pub(crate) fn mine(
             .collect(),
         episodes: all,
         device: mined.ran.device.clone(),
+        files: Some(MinedFiles {
+            alphabet: events.alphabet().clone(),
+            episodes: mined.episodes,
+            tests,
+            columns,
+        }),
     })
 }

@@ -68,6 +68,34 @@ def test_a_search_by_another_count(culture):
         assert min(e.p for e in tested.episodes if e.p is not None) == 0.05
 
 
+def test_a_result_is_written_as_the_command_writes_it(culture, tmp_path):
+    recording = culture[0]
+    mined = betz.mine(recording, delays=DELAYS, threshold=60)
+    mined.write_csv(tmp_path / "all.csv")
+    header, *lines = (tmp_path / "all.csv").read_text().splitlines()
+    assert header == "size,count,symbols,low_seconds,high_seconds" and len(lines) == len(mined)
+    for line, episode in zip(lines, mined.episodes):
+        size, count, symbols, *_ = line.split(",")
+        assert (int(size), int(count), symbols.split()) == (len(episode), episode.count, episode.channels)
+    tested = betz.mine(recording, delays=DELAYS, threshold=60, surrogates=19, fdr=0.2, parts=True)
+    tested.write_csv(tmp_path / "tested.csv")
+    header, *lines = (tmp_path / "tested.csv").read_text().splitlines()
+    columns = header.split(",")
+    assert len(lines) == len(tested) and "weakest_q" in columns
+    for line, episode in zip(lines, tested.episodes):
+        assert float(line.split(",")[columns.index("q")]) == pytest.approx(episode.q, rel=1e-5)
+    mined.write_graph(tmp_path / "net.dot")
+    mined.write_graph(str(tmp_path / "net.GraphML"))
+    pairs = {tuple(e.channels[k:k + 2]) for e in mined.episodes for k in range(len(e) - 1)}
+    assert (tmp_path / "net.dot").read_text().count(" -> ") == len(pairs)
+    assert (tmp_path / "net.GraphML").read_text().count("<edge ") == len(pairs)
+    with pytest.raises(ValueError, match=r"ends with \.dot or \.graphml, got .*net\.png"):
+        mined.write_graph(tmp_path / "net.png")
+    with pytest.raises(ValueError, match="write before pickling"):
+        pickle.loads(pickle.dumps(mined)).write_csv(tmp_path / "again.csv")
+    assert not (tmp_path / "again.csv").exists() and not (tmp_path / "net.png").exists()
+
+
 def test_chains_are_told_from_chance(culture):
     recording, chains = culture
     asked = dict(delays=DELAYS, threshold=60, surrogates=99)
