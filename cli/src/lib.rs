@@ -28,6 +28,8 @@ mod files;
 mod front_end;
 mod labels;
 #[cfg(feature = "page")]
+mod network_database;
+#[cfg(feature = "page")]
 mod page;
 mod parse;
 mod picture;

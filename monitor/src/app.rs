@@ -18,10 +18,10 @@ use crate::explore::counted::EpisodeList;
 use crate::explore::episodes::MinedEpisodes;
 use crate::explore::job;
 use crate::explore::map::MapView;
-use crate::explore::network::NetworkView;
 use crate::explore::recorded::DecodedRecording;
 use crate::guard::Guard;
 use crate::hub::HubState;
+use crate::kept::{NetworkSlot, NetworkStore};
 use crate::simulation::SimulationHandle;
 use crate::source::Source;
 use crate::status::StatusSlot;
@@ -31,8 +31,10 @@ pub(crate) struct AppState {
     pub(crate) source: Source,
     /// Recordings shown in place of a session.
     pub(crate) recorded: Vec<DecodedRecording>,
-    /// Networks: first the ones given at the start, then those that pages have computed.
-    pub(crate) networks: Mutex<Vec<Arc<NetworkView>>>,
+    /// Networks: first the ones given at the start, then those that pages have computed or a store keeps.
+    pub(crate) networks: Mutex<Vec<NetworkSlot>>,
+    /// Store that keeps networks; locked before `networks`.
+    pub(crate) store: OnceLock<Mutex<Box<dyn NetworkStore>>>,
     pub(crate) mined: Vec<MinedEpisodes>,
     /// Episodes that are counted during the session.
     pub(crate) counted: OnceLock<EpisodeList>,

@@ -54,6 +54,7 @@ mod guard;
 mod history;
 mod hub;
 mod hub_state;
+mod kept;
 mod labels;
 mod latency;
 mod looking;
@@ -96,6 +97,7 @@ pub use explore::recorded::{DecodedRecording, SpikeTimes};
 pub use explore::{Contents, Image};
 pub use feed::{Feed, Truth};
 pub use guard::Token;
+pub use kept::{KeptName, NetworkStore};
 pub use labels::Label;
 pub use options::Options;
 pub use simulation::{SimulatedPopulation, Simulation, Wish};
@@ -317,6 +319,17 @@ impl Monitor {
         self.token.as_ref()
     }
 
+    /// Shows the networks of `store` as well. With [`Options::control`], pages may keep networks there, name and delete
+    /// them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a second store; the store cannot be read.
+    pub fn keep_networks(&self, store: Box<dyn NetworkStore>) -> Result<()> {
+        let set = self.shared.store.set(Mutex::new(store));
+        set.map_err(|_| Error::argument("kept networks: expected one store, got a second"))?;
+        kept::update(&self.shared)
+    }
+
     /// From now on, the totals on the page are those that the session publishes (`Session::health`), including dropped,
     /// late and unknown spikes.
     pub fn watch(&self, health: HealthReader) {
@@ -497,7 +510,7 @@ fn state_of(
 ) -> Result<Arc<AppState>> {
     let networks = shown.networks.into_iter();
     let networks: Vec<_> = networks
-        .map(|n| explore::network::NetworkView::new(n).map(Arc::new))
+        .map(|n| explore::network::NetworkView::new(n).map(kept::NetworkSlot::new))
         .collect::<Result<_>>()?;
     let kept = (KEPT_SECONDS / source.step_seconds).ceil() as i64;
     let around = (AROUND_SECONDS / source.step_seconds).ceil() as i64;
@@ -506,6 +519,7 @@ fn state_of(
         source,
         recorded: shown.recordings,
         networks: Mutex::new(networks),
+        store: OnceLock::new(),
         mined: shown.mined,
         counted: OnceLock::new(),
         maps: shown.maps,

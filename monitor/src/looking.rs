@@ -19,6 +19,7 @@ use crate::explore::network::{
     EdgeQuery, MOST_EDGES, NamedNetwork, NetworkRequest, NetworkView, compute,
 };
 use crate::hub::lock;
+use crate::kept::{self, NetworkSlot};
 
 /// Largest number of steps of a layout.
 const MOST_STEPS: u32 = 5_000;
@@ -26,12 +27,21 @@ const MOST_STEPS: u32 = 5_000;
 const MOST_COMPUTED: usize = 64;
 
 pub(crate) async fn networks(State(app): State<App>) -> Response {
-    let all = lock(&app.networks).clone();
-    let named: Vec<_> = (all.iter().enumerate())
-        .map(|(id, n)| json!({"id": id, "name": n.name()}))
-        .collect();
     let image = app.image.as_ref().map(|i| json!({"extent": i.extent}));
-    json_of(&json!({"networks": named, "image": image}))
+    let keeps = app.store.get().is_some();
+    let updated = {
+        let app = app.clone();
+        tokio::task::spawn_blocking(move || kept::update(&app)).await
+    };
+    // A store that cannot be read leaves the list as it was; pages show why.
+    let failure = match updated {
+        Ok(done) => done.err().map(|e| e.message().to_owned()),
+        Err(e) => Some(e.to_string()),
+    };
+    json_of(&json!({
+        "networks": kept::listed(&app), "image": image, "keeps": keeps,
+        "changes": keeps && app.may_control, "failure": failure,
+    }))
 }
 
 /// Picture below the nodes.
@@ -47,9 +57,20 @@ pub(crate) async fn image(State(app): State<App>) -> Response {
 }
 
 pub(crate) async fn network(State(app): State<App>, Path(id): Path<usize>) -> Response {
-    match looked(&app, id) {
-        Ok(network) => json_of(&network.json(id)),
-        Err(refused) => *refused,
+    // It may be read from a store.
+    let found = {
+        let app = app.clone();
+        tokio::task::spawn_blocking(move || kept::find(&app, id)).await
+    };
+    match found {
+        Ok(Ok(Some((name, network)))) => {
+            let mut about = network.json(id);
+            about["name"] = json!(name);
+            json_of(&about)
+        }
+        Ok(Ok(None)) => not_there(&app, id),
+        Ok(Err(e)) => (StatusCode::INTERNAL_SERVER_ERROR, e.message().to_owned()).into_response(),
+        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
     }
 }
 
@@ -250,24 +271,37 @@ pub(crate) fn kept(app: &AppState) -> betz_base::Result<Lately> {
 fn add(app: &AppState, network: NetworkView) -> betz_base::Result<usize> {
     let mut all = lock(&app.networks);
     // The same network is stored only once.
-    if let Some(id) = all.iter().position(|n| n.same(&network)) {
+    let same = |slot: &NetworkSlot| slot.view.as_ref().is_some_and(|view| view.same(&network));
+    if let Some(id) = all.iter().position(same) {
         return Ok(id);
     }
-    if all.len() >= MOST_COMPUTED {
+    // Those that a store keeps are not in memory before they are looked at.
+    if all.iter().filter(|slot| slot.view.is_some()).count() >= MOST_COMPUTED {
         return Err(Error::argument(format!(
             "expected at most {MOST_COMPUTED} networks, got one more: begin anew"
         )));
     }
-    all.push(Arc::new(network));
+    all.push(NetworkSlot::new(network));
     Ok(all.len() - 1)
 }
 
 fn looked(app: &App, id: usize) -> Result<Arc<NetworkView>, Box<Response>> {
-    let all = lock(&app.networks);
-    all.get(id).cloned().ok_or_else(|| {
-        let words = format!("expected one of {} networks, got number {id}", all.len());
-        Box::new((StatusCode::NOT_FOUND, words).into_response())
-    })
+    match kept::find(app, id) {
+        Ok(Some((_, network))) => Ok(network),
+        Ok(None) => Err(Box::new(not_there(app, id))),
+        Err(e) => {
+            let words = e.message().to_owned();
+            Err(Box::new(
+                (StatusCode::INTERNAL_SERVER_ERROR, words).into_response(),
+            ))
+        }
+    }
+}
+
+fn not_there(app: &App, id: usize) -> Response {
+    let all = lock(&app.networks).len();
+    let words = format!("expected one of {all} networks that is not deleted, got number {id}");
+    (StatusCode::NOT_FOUND, words).into_response()
 }
 
 pub(crate) async fn mined(State(app): State<App>) -> Response {

@@ -31,7 +31,7 @@ use crate::hub::lock;
 use crate::metrics::{self, ServerCounts};
 use crate::simulation::{SimulationHandle, SteerRequest};
 use crate::viewer::{self, FromPage};
-use crate::{expected, looking, maps, page, parts, source::ModelCard, windows};
+use crate::{expected, kept, looking, maps, page, parts, source::ModelCard, windows};
 
 /// Largest number of pages that watch at a time.
 pub(crate) const VIEWERS: usize = 32;
@@ -143,6 +143,7 @@ fn router(app: App) -> Router {
         .route("/network/{id}/edges", get(looking::edges))
         .route("/network/{id}/layout", get(looking::layout))
         .route("/network/{id}/communities", get(looking::communities))
+        .route("/sessions/{what}", post(kept::change))
         .route("/expected", post(expected))
         .route("/control/{what}", post(control));
     Router::new()
@@ -255,7 +256,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "status": lock(&app.status).newest(),
         "simulation": app.steered.get().map(SimulationHandle::json),
         "steered": app.may_control && app.steered.get().is_some(),
-        "networks": lock(&app.networks).len(),
+        "networks": lock(&app.networks).iter().filter(|slot| !slot.deleted).count(),
         "mined": app.mined.len() + usize::from(app.counted.get().is_some()),
         "maps": app.maps.len(),
         "labels": parts::label_names(&app),

@@ -26,6 +26,7 @@ use crate::data;
 use crate::device;
 use crate::files::{Kind, refuse_stream};
 use crate::labels;
+use crate::network_database::{NetworkDatabase, named};
 use crate::page::Page;
 use crate::page::{LOOK, announce, options};
 use crate::replay::replay;
@@ -33,7 +34,7 @@ use crate::report::{self, Bar, UntilInterrupted};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz serve session.npz\n  betz serve model.betz monday.npz tuesday.npz\n  betz serve div14.net.npz div21.net.npz\n  betz serve session.npz session.net.npz --image cortex.png\n  betz serve culture.npz episodes.csv\n  betz serve map.npz\n  betz serve sorter.betz spikes.npz"
+    after_help = "Examples:\n  betz serve session.npz\n  betz serve model.betz monday.npz tuesday.npz\n  betz serve div14.net.npz div21.net.npz\n  betz serve session.npz session.net.npz --image cortex.png\n  betz serve culture.npz episodes.csv\n  betz serve map.npz\n  betz serve sorter.betz spikes.npz\n  betz serve session.npz --sessions kept.db --control"
 )]
 pub(crate) struct Serve {
     #[command(flatten)]
@@ -63,6 +64,10 @@ pub(crate) struct Serve {
     /// names (.npz)
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
+    /// Keep networks in this database (SQLite), which is made if it is not there: the page lists
+    /// them at every start, and with --control keeps, names and deletes them
+    #[arg(long, value_name = "FILE.db")]
+    pub(crate) sessions: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) page: Page,
 }
@@ -127,7 +132,13 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
         state: args.state.as_ref().map(|path| kept(path)).transpose()?,
         ..options(&args.page)
     };
+    // A database that cannot be opened ends the command before the page is there.
+    let store = args.sessions.as_deref().map(NetworkDatabase::open);
+    let store = store.transpose()?;
     let monitor = Monitor::open(shown, options)?;
+    if let Some(store) = store {
+        monitor.keep_networks(Box::new(store))?;
+    }
     report::stop_on_interrupt();
     let _door = announce(&monitor, &args.page, args.common.json)?;
     while !UntilInterrupted.cancelled() {
@@ -230,15 +241,7 @@ fn episodes(path: &Path, files: &Files<'_>) -> Result<MinedEpisodes> {
 }
 
 fn network(path: &Path) -> Result<NamedNetwork> {
-    let file = NetworkFile::read(path)?;
-    Ok(NamedNetwork {
-        name: name_of(path),
-        names: file.names,
-        positions: file.positions.map(|p| (p.values, p.axes)),
-        window_seconds: file.window_seconds,
-        complete: file.complete,
-        network: file.network,
-    })
+    Ok(named(name_of(path), NetworkFile::read(path)?))
 }
 
 fn image(args: &Serve, path: &Path) -> Result<Image> {

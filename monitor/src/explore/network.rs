@@ -136,6 +136,14 @@ impl NetworkView {
         self.given.name == other.given.name && self.given.network == other.given.network
     }
 
+    /// The network under another name.
+    pub(crate) fn given(&self, name: &str) -> NamedNetwork {
+        NamedNetwork {
+            name: name.to_owned(),
+            ..self.given.clone()
+        }
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.given.name
     }

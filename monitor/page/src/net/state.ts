@@ -11,7 +11,13 @@ export interface Work { what: string; done: number; of: number; stop: AbortContr
 
 /** Windows whose edges are kept in the page, of each network. */
 const KEPT = 6;
-export const offered = signal<{ id: number; name: string }[]>([]);
+/** A session of the list; kept: the server's database has it. */
+export interface Offered { id: number; name: string; kept: boolean }
+export const offered = signal<Offered[]>([]);
+/** The server has a database of sessions, and lets pages change it or only look. */
+export const keeping = signal<"changes" | "looks" | null>(null);
+/** Milliseconds after which a page asks for what others have kept. */
+const ASK_AGAIN = 5000;
 export const image = signal<{ extent: number[] | null; picture: HTMLImageElement } | null>(null);
 export const loaded = signal<Loaded[]>([]);
 export const failure = signal<string | null>(null);
@@ -238,9 +244,21 @@ export function unload(): void {
   batch(() => { edges.value = new Map(); say({ n: "none", node: undefined }); setRegion(null); });
 }
 
+/** Another list of sessions: names that others gave are shown, and what was deleted is gone. */
+export function setOffered(list: Offered[]): void {
+  if (JSON.stringify(list) === JSON.stringify(offered.peek())) return;
+  for (const [id, l] of known) {
+    const found = list.find(o => o.id === id);
+    if (found) l.info.name = found.name; else known.delete(id);
+  }
+  batch(() => { offered.value = list; moved.value++; });
+}
+
 async function list(): Promise<void> {
-  const found = await json<{ networks: { id: number; name: string }[]; image: { extent: number[] | null } | null }>("api/networks");
-  offered.value = found.networks;
+  const found = await json<{ networks: Offered[]; image: { extent: number[] | null } | null; keeps: boolean; changes: boolean; failure: string | null }>("api/networks");
+  setOffered(found.networks);
+  keeping.value = found.keeps ? found.changes ? "changes" : "looks" : null;
+  if (found.failure) failure.value = found.failure;
   if (found.image && !image.value) {
     const picture = new Image();
     picture.onload = () => { image.value = { extent: found.image!.extent, picture }; };
@@ -285,6 +303,8 @@ export function begin(): void {
     queueMicrotask(() => { stop(); if (text) regionOf(text); else if (kept && kept.length > 0) setRegion(kept); });
   });
   void list().catch(e => { failure.value = String((e as Error).message); });
+  // Other pages and servers may change the database.
+  setInterval(() => { if (keeping.value && document.visibilityState === "visible") void list().catch(e => { failure.value = String((e as Error).message); }); }, ASK_AGAIN);
   effect(() => {
     const ids = wanted.value, there = offered.value;
     void (async () => {

@@ -10,6 +10,7 @@ import * as net from "../net/state.ts";
 import { Panel } from "../panels/Panel.tsx";
 import { Graph, shownView, spent, zoomBy, part, type Shape } from "../panels/net/Graph.tsx";
 import { Map as Minimap } from "../panels/net/Map.tsx";
+import { KeptRow, Reset } from "../panels/net/Kept.tsx";
 import { Matrix } from "../panels/net/Matrix.tsx";
 import { Node } from "../panels/net/Node.tsx";
 import { Threshold } from "../panels/net/Threshold.tsx";
@@ -111,8 +112,8 @@ function Sessions() {
   const turn = (id: number): void => { const next = chosen.includes(id) ? chosen.filter(c => c !== id) : [...chosen, id].slice(-4); net.say({ n: next.length > 0 ? next.join(",") : "none" }); };
   return <fieldset class="sessions"><legend>sessions, up to four</legend>
     {net.offered.value.map(o => { const s = chosen.indexOf(o.id); return <div key={o.id}><label><input type="checkbox" checked={s >= 0} onChange={() => turn(o.id)} />
-      <span class={`line ink${s}`} style={{ borderColor: s >= 0 ? sessionCss(s) : "transparent", borderTopStyle: s > 0 ? s === 2 ? "dotted" : "dashed" : "solid" }} /><span>{o.name}</span></label>{s >= 0 && <button class="link" title="Another colour" aria-label={`Another colour for ${o.name}`} onClick={() => net.say({ ink: recoloured(s) })}>◑</button>}</div>; })}
-    {chosen.length > 0 && <button class="link" onClick={net.unload}>unload all</button>}</fieldset>;
+      <span class={`line ink${s}`} style={{ borderColor: s >= 0 ? sessionCss(s) : "transparent", borderTopStyle: s > 0 ? s === 2 ? "dotted" : "dashed" : "solid" }} /><span>{o.name}</span></label>{s >= 0 && <button class="link" title="Another colour" aria-label={`Another colour for ${o.name}`} onClick={() => net.say({ ink: recoloured(s) })}>◑</button>}<KeptRow o={o} /></div>; })}
+    {chosen.length > 0 && <button class="link" onClick={net.unload}>unload all</button>}<Reset /></fieldset>;
 }
 
 /** Correlations of a recording, in windows of one's own. */
@@ -123,7 +124,7 @@ function Compute() {
   return <details class="compute"><summary>{live ? "compute from the session" : "compute from a recording"}</summary>
     <form onSubmit={e => { e.preventDefault(); void net.compute(source, window, step, bin, measure, least); }}>
       <label>of <select value={String(source)} onChange={e => setSource(Number(e.currentTarget.value))}>{sources.map((s, k) => <option key={k} value={String(k)}>{s}</option>)}</select></label>
-      <label>measure <select value={measure} onChange={e => setMeasure(e.currentTarget.value)}><option>pearson</option><option>spearman</option></select></label>
+      <label>measure <select value={measure} onChange={e => setMeasure(e.currentTarget.value)}><option>pearson</option><option>spearman</option><option>kendall</option></select></label>
       {field("window, s", window, setWindow, 0.5)}{field("step, s", step, setStep, 0.5)}{field("bin, s", bin, setBin, 0.01)}{field("least |r|", least, setLeast, 0.05)}
       <button class="act">compute</button></form></details>;
 }
