@@ -23,11 +23,11 @@ use betz_runtime::psc::{FilterBank, LowPass};
 const CHUNK_LAGS: usize = 4;
 
 /// Responses: one per step and feature. Transforms: steps of transforms per binary logarithm of their length. One thread's
-/// seconds.
+/// seconds. The defaults are estimates; the program `delays` of `benches/programs` measures both sides.
 const DELAY_CPU: CostModel = CostModel {
     name: "delay.cpu",
     terms: &["responses", "transforms"],
-    defaults: &[5e-9, 0.6e-9],
+    defaults: &[5e-9, 1e-9],
 };
 
 /// The same on a CUDA device, which sends spikes first. Plans of cuFFT take a few milliseconds.
