@@ -323,3 +323,34 @@ fn the_step_of_spike_times_is_chosen_and_told() {
     );
     assert_eq!(without["step_seconds"], 0.005);
 }
+
+/// Without folds a recurrent decoder is trained once, and its file has no scores; kinds that choose by folds say so.
+#[test]
+fn a_recurrent_decoder_is_trained_without_folds() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let train = "train train.npz --step 0.05 --folds 0 --out m.betz --decoder";
+    let trained = json(
+        folder,
+        &format!("{train} recurrent --layers 16 --epochs 100"),
+    );
+    assert_eq!(trained["decoder"], "recurrent");
+    assert_eq!(trained["outputs"].as_array().unwrap().len(), 0);
+    let told = done(folder, "info m.betz");
+    assert!(told.contains("no cross-validated scores"), "{told}");
+    assert!(!told.contains('Γ'), "{told}");
+    for output in json(folder, "evaluate m.betz test.npz")["outputs"]
+        .as_array()
+        .unwrap()
+    {
+        assert!(output["r2"].as_f64().unwrap() > 0.2, "{output}");
+    }
+    for kind in ["lift", "auto"] {
+        fails(
+            folder,
+            &format!("{train} {kind} --filter 0.1:1"),
+            &format!("--decoder {kind}: expected --folds of at least 2"),
+        );
+    }
+}

@@ -332,7 +332,7 @@ impl Outcome for ModelFacts {
                 .map_or_else(|| "none".to_owned(), |hz| format!("{} Hz", number(hz)))
         ))?;
         report::line(&format!(
-            "trained by Betz {} on {}, {} and {} (Γ {}, {})",
+            "trained by Betz {} on {}, {} and {}{}",
             self.betz_version,
             count(self.steps, "step"),
             count(self.segments, "segment"),
@@ -341,8 +341,11 @@ impl Outcome for ModelFacts {
             } else {
                 count(self.spikes, "spike")
             },
-            self.gram,
-            self.solver
+            // By gradient steps there are neither.
+            match self.gram.is_empty() {
+                true => String::new(),
+                false => format!(" (Γ {}, {})", self.gram, self.solver),
+            }
         ))?;
         if self.scores.is_empty() {
             return report::line("no cross-validated scores");

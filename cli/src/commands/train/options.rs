@@ -87,9 +87,10 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         },
     };
     if args.folds == 0 && args.decoder != Recurrent {
-        return Err(Error::argument(
-            "--decoder: expected --folds of at least 2 to choose by, got 0",
-        ));
+        return Err(Error::argument(format!(
+            "--decoder {}: expected --folds of at least 2 to choose by, got 0; linear and recurrent do without",
+            name(args.decoder)
+        )));
     }
     Ok(KindOptions {
         latents: args.latents,
