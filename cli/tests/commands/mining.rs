@@ -675,6 +675,14 @@ fn parallel_episodes_are_counted() {
     ] {
         refused(folder, &format!("{given} {options}"), words);
     }
+    refused(
+        folder,
+        "mine few.csv --parallel --threshold 2",
+        "--parallel: expected a list of episodes (--count-only FILE), got none",
+    );
+    for option in ["--fdr 0.1", "--surrogates 9", "--shuffle", "--csv out.csv"] {
+        assert!(!betz(folder, &format!("{given} {option}")).status.success());
+    }
     std::fs::write(folder.join("list"), "{A B} within 0.002\nA B\n").unwrap();
     refused(
         folder,

@@ -46,7 +46,7 @@ pub struct Mine {
     #[arg(
         long,
         requires = "count_only",
-        conflicts_with_all = ["intervals", "max_size", "shard", "memory", "maximal", "csv", "graph", "picture", "replay", "surrogates"]
+        conflicts_with_all = ["intervals", "max_size", "shard", "memory", "maximal", "csv", "graph", "picture", "replay", "surrogates", "dither", "shuffle", "fdr", "parts"]
     )]
     pub(crate) parallel: bool,
     /// Count only in shard K of N of the recording's time (.npz) and write the counts to --out, for

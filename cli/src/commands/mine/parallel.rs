@@ -39,6 +39,11 @@ struct Report {
 
 /// Checks the definition of the count and the options, before any events are read.
 pub(super) fn check(team: &dyn Team, args: &Mine, frequency: Frequency) -> Result<()> {
+    if args.count_only.is_none() {
+        return Err(Error::argument(
+            "--parallel: expected a list of episodes (--count-only FILE), got none; there is no search for parallel episodes",
+        ));
+    }
     frequency.check_parallel().map_err(|e| e.at("--count"))?;
     if args.strategy != LatestStart.name() {
         return Err(Error::argument(format!(
