@@ -623,3 +623,70 @@ fn counts_that_cannot_be_are_refused() {
         refused(folder, &format!("{search} {options}"), words);
     }
 }
+
+#[test]
+fn parallel_episodes_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(
+        folder.join("few.csv"),
+        "A,0\nB,0.001\nB,0.005\nA,0.007\nA,0.008\n",
+    )
+    .unwrap();
+    std::fs::write(
+        folder.join("list"),
+        "# pairs\n{A B} within 0.002\n{A A B} within 0.003\n{B A} within 0.001\n",
+    )
+    .unwrap();
+    let given = "mine few.csv --parallel --count-only list";
+    for (options, expected) in [
+        ("", [2, 1, 1]),
+        ("--count minimal", [2, 1, 1]),
+        ("--count minimal --span 0.001", [1, 0, 1]),
+    ] {
+        let report = json(folder, &format!("{given} {options}"));
+        let episodes = report["episodes"].as_array().unwrap();
+        let counts: Vec<u64> = (episodes.iter())
+            .map(|e| e["count"].as_u64().unwrap())
+            .collect();
+        assert_eq!(counts, expected, "{options}");
+        assert_eq!(episodes[1]["symbols"].to_string(), r#"["A","A","B"]"#);
+        assert_eq!(episodes[1]["within_seconds"], 0.003);
+    }
+    let windows = json(folder, &format!("{given} --count windows --span 0.003"));
+    let tick = 1e-12;
+    // 0 → 1 ms leaves 2 ms of starts, 5 → 7 ms leaves 1 ms.
+    let seconds = windows["episodes"][0]["count"].as_u64().unwrap() as f64 * tick;
+    assert!((seconds - 0.003).abs() < 1e-9, "{seconds}");
+    let printed = done(folder, given);
+    assert!(printed.contains("{A A B} within 0.003"), "{printed}");
+    assert!(printed.contains("(non-overlapped, cpu)"), "{printed}");
+
+    for (options, words) in [
+        (
+            "--count distinct",
+            "distinct: not defined for parallel episodes",
+        ),
+        ("--count total", "total: not defined for parallel episodes"),
+        (
+            "--strategy serial",
+            "--strategy: expected none with --parallel",
+        ),
+    ] {
+        refused(folder, &format!("{given} {options}"), words);
+    }
+    refused(
+        folder,
+        "mine few.csv --parallel --threshold 2",
+        "--parallel: expected a list of episodes (--count-only FILE), got none",
+    );
+    for option in ["--fdr 0.1", "--surrogates 9", "--shuffle", "--csv out.csv"] {
+        assert!(!betz(folder, &format!("{given} {option}")).status.success());
+    }
+    std::fs::write(folder.join("list"), "{A B} within 0.002\nA B\n").unwrap();
+    refused(
+        folder,
+        given,
+        "list, line 2: parallel episode \"A B\": expected `{A B C} within SECONDS`, got \"A B\"",
+    );
+}

@@ -41,6 +41,14 @@ pub struct Mine {
     /// quoted: `"left 3" "a->b"`
     #[arg(long, value_name = "FILE")]
     pub(crate) count_only: Option<PathBuf>,
+    /// The episodes of --count-only are parallel: `{a3 a5 a7} within 0.02` occurs in any order within
+    /// 0.02 s. Counts non-overlapped, minimal or windows, on the CPU; the list is printed, or --json
+    #[arg(
+        long,
+        requires = "count_only",
+        conflicts_with_all = ["intervals", "max_size", "shard", "memory", "maximal", "csv", "graph", "picture", "replay", "surrogates", "dither", "shuffle", "fdr", "parts"]
+    )]
+    pub(crate) parallel: bool,
     /// Count only in shard K of N of the recording's time (.npz) and write the counts to --out, for
     /// `betz join`. Counts the episodes of --count-only, else every symbol
     #[arg(

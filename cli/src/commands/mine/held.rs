@@ -13,6 +13,7 @@ use betz::{Error, Progress, Result};
 use super::args::Mine;
 use super::chance;
 use super::frequency;
+use super::parallel;
 use super::print::{SearchedEvents, tell};
 use super::replay;
 use super::targets::{Targets, count_wanted, parse_intervals};
@@ -30,6 +31,9 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     let events = read(args)?;
     let frequency = frequency::on(args, events.clock())?;
     frequency.check(&events).map_err(|e| e.at("--span"))?;
+    if let (true, Some(list)) = (args.parallel, &args.count_only) {
+        return parallel::run(args, &events, frequency, list);
+    }
     let device = device_for(args, frequency)?;
     let intervals = parse_intervals(&args.intervals, events.clock())?;
     if args.replay.is_some() && team.size() > 1 {

@@ -6,6 +6,7 @@ mod frequency;
 mod held;
 mod listed;
 mod long;
+mod parallel;
 mod print;
 mod raster;
 mod replay;
@@ -27,7 +28,11 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
 
 /// `betz mine` by a team, whose processes share out candidates and surrogates; the first tells and writes.
 pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
-    chance::check(&args.chance, frequency::check(args)?)?;
+    let frequency = frequency::check(args)?;
+    chance::check(&args.chance, frequency)?;
+    if args.parallel {
+        parallel::check(team, args, frequency)?;
+    }
     let mut files = Files::new(&args.common)
         .reads("EVENTS", &args.events)
         .may_read("--count-only", args.count_only.as_deref());

@@ -48,6 +48,7 @@ mod mine;
 mod occurrences;
 pub mod online;
 pub mod oracle;
+mod parallel;
 mod pattern;
 pub mod significance;
 mod table;
@@ -61,6 +62,7 @@ pub use events::Events;
 pub use frequency::Frequency;
 pub use mine::{Level, MineOptions, MiningResult, mine, mine_by};
 pub use occurrences::occurrences;
+pub use parallel::{ParallelEpisode, read_parallel};
 pub use pattern::{Episode, Interval, MAX_SYMBOLS, Pattern, read_patterns};
 pub use table::{Row, TableColumns, is_table, read_table, write_table};
 

@@ -9,30 +9,16 @@ use std::collections::BTreeSet;
 
 use crate::events::Events;
 use crate::frequency::Frequency;
+use crate::parallel::ParallelEpisode;
 use crate::pattern::Pattern;
 
 /// The number of occurrences by a definition of `frequency`.
 pub fn frequency(events: &Events, pattern: &Pattern, frequency: Frequency) -> u64 {
-    let within =
-        |(start, end): (i64, i64), span: Option<i64>| span.is_none_or(|s| end - start <= s);
     match frequency {
         Frequency::NonOverlapped => count(events, pattern),
         Frequency::Distinct => all_occurrences(events, pattern).len() as u64,
-        Frequency::Minimal { span } => {
-            let spans = all_spans(events, pattern);
-            let holds = |outer: (i64, i64), inner: (i64, i64)| {
-                outer != inner && outer.0 <= inner.0 && inner.1 <= outer.1
-            };
-            let minimal = |&outer: &(i64, i64)| !spans.iter().any(|&inner| holds(outer, inner));
-            let minimal = spans.iter().copied().filter(minimal);
-            minimal.filter(|&s| within(s, span)).count() as u64
-        }
-        Frequency::Windows { width } => {
-            let spans = all_spans(events, pattern);
-            let holds = |&from: &i64| spans.iter().any(|&(s, e)| from <= s && e < from + width);
-            let windows = events.first_tick() - width..=events.last_tick() + width;
-            windows.filter(holds).count() as u64
-        }
+        Frequency::Minimal { span } => count_minimal(&all_spans(events, pattern), span),
+        Frequency::Windows { width } => count_windows(events, &all_spans(events, pattern), width),
         Frequency::Total { span } => {
             let heads = |part: &Pattern| {
                 let spans = all_spans(events, part);
@@ -43,6 +29,63 @@ pub fn frequency(events: &Events, pattern: &Pattern, frequency: Frequency) -> u6
             parts.iter().map(heads).min().unwrap_or(0)
         }
     }
+}
+
+/// The number of occurrences of a parallel episode by a definition of `frequency`; `None` if there is no definition.
+pub fn parallel_frequency(
+    events: &Events,
+    episode: &ParallelEpisode,
+    frequency: Frequency,
+) -> Option<u64> {
+    // Every choice of different events, one per symbol, whatever their order.
+    let mut choices: BTreeSet<BTreeSet<(i64, u32)>> = BTreeSet::from([BTreeSet::new()]);
+    for &symbol in episode.symbols() {
+        let mut larger = BTreeSet::new();
+        for choice in &choices {
+            for event in events.iter().filter(|event| event.1 == symbol) {
+                if !choice.contains(&event) {
+                    larger.insert(choice.iter().copied().chain([event]).collect());
+                }
+            }
+        }
+        choices = larger;
+    }
+    let ends = choices
+        .iter()
+        .filter_map(|c| Some((c.first()?.0, c.last()?.0)));
+    let spans: BTreeSet<(i64, i64)> = ends
+        .filter(|&ends| within(ends, Some(episode.span())))
+        .collect();
+    match frequency {
+        Frequency::NonOverlapped => {
+            let by_end: BTreeSet<(i64, i64)> = spans.into_iter().map(|(s, e)| (e, s)).collect();
+            Some(largest_set(by_end))
+        }
+        Frequency::Minimal { span } => Some(count_minimal(&spans, span)),
+        Frequency::Windows { width } => Some(count_windows(events, &spans, width)),
+        Frequency::Distinct | Frequency::Total { .. } => None,
+    }
+}
+
+fn within((start, end): (i64, i64), span: Option<i64>) -> bool {
+    span.is_none_or(|span| end - start <= span)
+}
+
+/// The number of `spans` of at most `span` ticks that hold no shorter one.
+fn count_minimal(spans: &BTreeSet<(i64, i64)>, span: Option<i64>) -> u64 {
+    let holds = |outer: (i64, i64), inner: (i64, i64)| {
+        outer != inner && outer.0 <= inner.0 && inner.1 <= outer.1
+    };
+    let minimal = |&outer: &(i64, i64)| !spans.iter().any(|&inner| holds(outer, inner));
+    let minimal = spans.iter().copied().filter(minimal);
+    minimal.filter(|&s| within(s, span)).count() as u64
+}
+
+/// The number of windows that hold one of `spans`.
+fn count_windows(events: &Events, spans: &BTreeSet<(i64, i64)>, width: i64) -> u64 {
+    let holds = |&from: &i64| spans.iter().any(|&(s, e)| from <= s && e < from + width);
+    let windows = events.first_tick() - width..=events.last_tick() + width;
+    windows.filter(holds).count() as u64
 }
 
 /// All contiguous parts of a pattern, itself included.
@@ -100,6 +143,11 @@ pub fn count(events: &Events, pattern: &Pattern) -> u64 {
             enumerate(&events, pattern, 1, start, start, &mut occurrences);
         }
     }
+    largest_set(occurrences)
+}
+
+/// The number of occurrences, given as (end, start), in the largest set of which no two overlap.
+fn largest_set(occurrences: BTreeSet<(i64, i64)>) -> u64 {
     let spans: Vec<(i64, i64)> = occurrences
         .into_iter()
         .map(|(end, start)| (start, end))

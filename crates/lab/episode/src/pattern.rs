@@ -103,7 +103,7 @@ pub struct Episode {
 pub const MAX_SYMBOLS: usize = 256;
 
 /// The first words of a long text, for messages.
-fn excerpt(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     const MOST: usize = 80;
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{:?} …", &text[..end]),
@@ -401,26 +401,31 @@ pub fn read_patterns(
     alphabet: &Alphabet,
     default: Option<Interval>,
 ) -> Result<Vec<Pattern>> {
+    read_lines(path, |line| Pattern::parse(line, alphabet, default))
+}
+
+/// Reads a list, one episode per line by `parse`.
+pub(crate) fn read_lines<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
     let text = read_all(path, None)?;
     let text = without_mark(&text).map_err(|e| e.at(path.display()))?;
-    let mut patterns = Vec::new();
+    let mut episodes = Vec::new();
     for (i, line) in text.split(|&b| b == b'\n').enumerate() {
         let line = decode_text(line);
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let pattern = Pattern::parse(line, alphabet, default)
-            .map_err(|e| e.at(format!("{}, line {}", path.display(), i + 1)))?;
-        patterns.push(pattern);
+        let episode =
+            parse(line).map_err(|e| e.at(format!("{}, line {}", path.display(), i + 1)))?;
+        episodes.push(episode);
     }
-    if patterns.is_empty() {
+    if episodes.is_empty() {
         return Err(Error::new(
             betz_base::ErrorKind::InsufficientData,
             format!("{}: no episodes, expected one per line", path.display()),
         ));
     }
-    Ok(patterns)
+    Ok(episodes)
 }
 
 #[cfg(test)]
