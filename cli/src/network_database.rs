@@ -42,6 +42,17 @@ impl NetworkDatabase {
         let failed = |e: rusqlite::Error| failure(path, &e);
         let mut connection = Connection::open(path).map_err(failed)?;
         connection.busy_timeout(BUSY).map_err(failed)?;
+        // One that is only read may be on a medium that cannot be written.
+        let number =
+            |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+        if number("application_id").map_err(failed)? == APPLICATION
+            && number("user_version").map_err(failed)? == VERSION
+        {
+            return Ok(Self {
+                connection,
+                path: path.to_owned(),
+            });
+        }
         // Two processes may make it at the same time.
         let transaction = connection
             .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
@@ -95,23 +106,37 @@ fn failure(path: &Path, error: &rusqlite::Error) -> Error {
     Error::new(ErrorKind::Io, format!("{}: {error}", path.display()))
 }
 
-/// A file beside the system's other temporary files, which is gone when this is dropped.
+/// A file in a folder of its own that others cannot read, beside the system's other temporary files. Both are gone when
+/// this is dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {
-    fn new() -> Self {
+    fn new() -> Result<Self> {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("betz-network-{}-{number}.npz", std::process::id());
-        Self(std::env::temp_dir().join(name))
+        #[cfg_attr(not(unix), allow(unused_mut))]
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("betz-network-{}-{number}", std::process::id());
+            let folder = std::env::temp_dir().join(name);
+            match builder.create(&folder) {
+                Ok(()) => return Ok(Self(folder.join("network.npz"))),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(Error::io("create", &folder, &e)),
+            }
+        }
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // It may not have been written.
-        let _ = std::fs::remove_file(&self.0);
+        // Nothing else is in the folder.
+        if let Some(folder) = self.0.parent() {
+            let _ = std::fs::remove_dir_all(folder);
+        }
     }
 }
 
@@ -142,13 +167,13 @@ impl NetworkStore for NetworkDatabase {
             .optional()
             .map_err(|e| self.failed(&e))?;
         let (name, bytes) = found.ok_or_else(|| self.gone(id))?;
-        let file = Temporary::new();
+        let file = Temporary::new()?;
         std::fs::write(&file.0, bytes).map_err(|e| Error::io("write", &file.0, &e))?;
         Ok(named(name, NetworkFile::read(&file.0)?))
     }
 
     fn keep(&mut self, network: &NamedNetwork) -> Result<i64> {
-        let file = Temporary::new();
+        let file = Temporary::new()?;
         let written = NetworkFile {
             names: network.names.clone(),
             positions: (network.positions.clone()).map(|(values, axes)| Positions { values, axes }),

@@ -134,7 +134,11 @@ class _Reader:
         sets = self.simulation.get("node_sets_file") or self.circuit.get("node_sets_file")
         if isinstance(name, str) and sets and pathlib.Path(sets).exists():
             name = json.loads(pathlib.Path(sets).read_text(encoding="utf-8")).get(name, name)
-        return name.get("population") if isinstance(name, dict) else name
+        if isinstance(name, dict):
+            if "population" in name and len(name) > 1:
+                raise ValueError(f"node set: expected a population alone, got {sorted(name)}")
+            return name.get("population")
+        return name
 
     def types(self, path, key):
         """Rows of a file of types, by number."""
@@ -328,7 +332,13 @@ class _Reader:
             if kind != "spikes" or module not in ("sonata", "h5", "csv"):
                 raise ValueError(f"{place}: expected spikes of module sonata, h5 or csv, got {kind!r} of {module!r}")
             nodes = self.node_set(given.get("node_set"))
-            for population, ids, times in self.spikes(given["input_file"], module, nodes, place):
+            listed = list(self.spikes(given["input_file"], module, nodes, place))
+            if nodes in self.nodes:
+                listed = [part for part in listed if part[0] == nodes]
+            elif nodes is not None and len(listed) > 1:
+                named = [part[0] for part in listed]
+                raise ValueError(f"{place}: expected a node set that names one of the populations {named}, got {nodes!r}")
+            for population, ids, times in listed:
                 if population not in self.nodes:
                     raise ValueError(f"{place}: expected a population of {sorted(self.nodes)}, got {population!r}")
                 of = trains.setdefault(population, {})

@@ -280,6 +280,8 @@ def test_what_betz_does_not_have_is_refused_by_name():
     sim.run(1.0)
     with pytest.raises(sim.NotSupported, match="tau_m: Betz builds the network at the first run"):
         cells.set(tau_m=3.0)
+    with pytest.raises(sim.NotSupported, match="populations: Betz builds the network at the first run"):
+        sim.Population(1, sim.IF_cond_exp())
     cells.set(i_offset=0.1)
     sim.setup()
     source = sim.Population(1, sim.SpikeSourceArray(spike_times=[0.0, 1.0]))

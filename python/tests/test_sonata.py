@@ -20,6 +20,7 @@ def write_circuit(folder, **change):
         "delay": 1.5,
         "target": 3,
         "module": "sonata",
+        "set": {},
         "own": "C_m",
         **change,
     }
@@ -91,7 +92,7 @@ def write_circuit(folder, **change):
         "node_sets_file": "sets.json",
         "inputs": {"drive": {"input_type": "spikes", "module": given["module"], "input_file": file, "node_set": "all"}},
     }
-    (folder / "sets.json").write_text('{"all": {"population": "in"}}')
+    (folder / "sets.json").write_text(json.dumps({"all": {"population": "in", **given["set"]}}))
     (folder / "simulation.json").write_text(json.dumps(simulation))
     (folder / "config.json").write_text('{"network": "circuit.json", "simulation": "simulation.json"}')
     return folder / "simulation.json"
@@ -172,6 +173,7 @@ def test_conductances_are_chosen_by_the_sign_of_weights(tmp_path):
             {"template": "nest:izhikevich", "exc": {"b": 0.25}, "inh": {}, "own": "d"},
             "Betz starts U_m at b V_m = -16.25, got -13; set U_m",
         ),
+        ({"set": {"node_id": [0, 1]}}, r"expected a population alone, got \['node_id', 'population'\]"),
         ({"module": "ecephys"}, "expected spikes of module sonata, h5 or csv, got 'spikes' of 'ecephys'"),
     ],
 )

@@ -680,8 +680,13 @@ fn parallel_episodes_are_counted() {
         "mine few.csv --parallel --threshold 2",
         "--parallel: expected a list of episodes (--count-only FILE), got none",
     );
-    for option in ["--fdr 0.1", "--surrogates 9", "--shuffle", "--csv out.csv"] {
-        assert!(!betz(folder, &format!("{given} {option}")).status.success());
+    for option in [
+        "--surrogates 9 --fdr 0.1",
+        "--surrogates 9",
+        "--surrogates 9 --shuffle",
+        "--csv out.csv",
+    ] {
+        refused(folder, &format!("{given} {option}"), "cannot be used with");
     }
     std::fs::write(folder.join("list"), "{A B} within 0.002\nA B\n").unwrap();
     refused(

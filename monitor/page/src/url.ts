@@ -22,7 +22,7 @@ export interface Address {
 /** Networks shown, threshold, the second one, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list, windows that are mined; map,
  * what of it, stage, node, direction in space; region of a network, colours of its sessions; output and filter of weights; selected range; trials, and those that are overlaid. */
 const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ea", "ep", "by", "pw", "m", "mv", "st", "cell", "td", "rg", "ink", "wt", "sel", "tr", "tro"];
-const WORD = /^[\w.,+-]{1,60}$/, REGION = /^[\d,-]{1,240}$/;
+const WORD = /^[\w.,+-]{1,160}$/, REGION = /^[\d,-]{1,240}$/;
 const fits = (key: string, value: string): boolean => (key === "rg" ? REGION : WORD).test(value);
 
 export const START: Address = { view: "live", window: 10, at: null, channels: null, order: "channel", channel: null, source: 0, more: {} };

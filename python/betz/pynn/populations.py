@@ -70,6 +70,7 @@ class Population(_Parameters, common.Population):
 
     def _create_cells(self):
         state = simulator.state
+        state.check_change("populations")
         first = state.id_counter
         self.all_cells = np.array(
             [simulator.ID(n) for n in range(first, first + self.size)], dtype=simulator.ID

@@ -98,7 +98,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     });
     let large = full::is_large(signal.nodes(), planned);
     let full = match all {
-        Some(all) if !large => Some(all.values(&bar)?),
+        Some(all) if !large => finished(all.values(&bar))?,
         _ => None,
     };
     let compute = started.elapsed().as_secs_f64();
@@ -129,6 +129,17 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     finish(args, out, &file, asked, seconds, all.filter(|_| large))
 }
 
+/// The values of all pairs; none after a request to stop, so that the network is still written.
+fn finished(values: Result<Vec<f32>>) -> Result<Option<Vec<f32>>> {
+    match values {
+        Err(e) if e.kind() == ErrorKind::Interrupted => {
+            eprintln!("--full: stopped; the values of all pairs are left out");
+            Ok(None)
+        }
+        values => values.map(Some),
+    }
+}
+
 /// Refuses a reach, which is of spike tiling alone, and an output that would replace something else than an earlier
 /// result.
 fn check_request(args: &Compute) -> Result<()> {
@@ -156,7 +167,7 @@ fn prepare(
 ) -> Result<(Plan, Estimate)> {
     let mut plan = within_memory(args, Plan::new(spec, signal)?, signal)?;
     if args.full {
-        full::check(spec, signal, plan.windows().len())?;
+        full::check(spec, signal, plan.windows().len(), args.out.as_deref())?;
     }
     let on_cpu = plan.estimate();
     if by_chance {

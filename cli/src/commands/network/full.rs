@@ -16,7 +16,12 @@ const BLOCK: u64 = 256 << 20;
 ///
 /// # Errors
 /// `--full` for distances; no memory for values that are written to one file.
-pub(super) fn check(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<()> {
+pub(super) fn check(
+    spec: &NetworkSpec,
+    signal: &Signal<'_>,
+    windows: usize,
+    out: Option<&Path>,
+) -> Result<()> {
     if spec.measure.is_distance() {
         return Err(Error::argument(format!(
             "--full: expected another measure than {}, whose largest values have no edge",
@@ -24,7 +29,19 @@ pub(super) fn check(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> 
         )));
     }
     if is_large(signal.nodes(), windows) {
-        return Ok(());
+        let is_directory =
+            |at: PathBuf| (at.extension()).is_some_and(|e| e.eq_ignore_ascii_case("zarr"));
+        return match out {
+            Some(out) if !is_directory(NetworkFile::place_with_pairs(out)) => {
+                Err(Error::argument(format!(
+                    "--full: {} of values need a directory whose name ends in .zarr, got {}",
+                    memory::size(bytes(signal.nodes(), windows)),
+                    out.display()
+                ))
+                .at("--out"))
+            }
+            _ => Ok(()),
+        };
     }
     memory::plan("--full", u128::from(bytes(signal.nodes(), windows)) * 4)
 }
@@ -76,7 +93,7 @@ impl AllPairs<'_> {
         out: &Path,
         progress: &dyn Progress,
     ) -> Result<PathBuf> {
-        let place = file.place_with_pairs(out);
+        let place = NetworkFile::place_with_pairs(out);
         eprintln!(
             "--full: {} of values are written to the directory {}",
             memory::size(bytes(self.signal.nodes(), file.network.len())),

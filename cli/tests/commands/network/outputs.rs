@@ -171,4 +171,12 @@ fn values_of_many_nodes_go_to_a_directory() {
     }
     let undefined = values.iter().filter(|v| v.is_nan()).count();
     assert_eq!(undefined, MANY - 1);
+    // Refused before anything is computed where no directory can be written.
+    std::fs::create_dir(folder.join("other.zarr")).unwrap();
+    std::fs::write(folder.join("other.zarr/mine"), "").unwrap();
+    program::fails(
+        folder,
+        &format!("network {how} --full").replace("net.npz", "other.npz"),
+        "need a directory whose name ends in .zarr, got other.npz",
+    );
 }

@@ -4,6 +4,7 @@
 //! many as the episode has of it, and starts with the earliest of these. Latest starts do not decrease from tick to tick,
 //! which gives all three counts in one pass, as for serial episodes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
@@ -191,18 +192,25 @@ impl ParallelEpisode {
     /// Calls `visit` with the latest start for every tick that ends an occurrence of at most `span` ticks, in ascending
     /// order.
     fn visit_latest(&self, events: &Events, span: i64, mut visit: impl FnMut(Occurrence)) {
-        struct Kind {
-            ticks: Vec<i64>,
+        struct Kind<'e> {
+            ticks: Cow<'e, [i64]>,
             /// Number of events that an occurrence takes.
             needed: usize,
             /// Number of ticks so far.
             passed: usize,
         }
         let same = self.symbols.chunk_by(|a, b| a == b);
-        let mut kinds: Vec<Kind> = same
+        let mut kinds: Vec<Kind<'_>> = same
             .map(|same| {
-                let mut ticks = events.ticks_of(same[0]).to_vec();
-                ticks.dedup();
+                let ticks = events.ticks_of(same[0]);
+                let ticks = match ticks.windows(2).all(|pair| pair[0] < pair[1]) {
+                    true => Cow::Borrowed(ticks),
+                    false => {
+                        let mut once = ticks.to_vec();
+                        once.dedup();
+                        Cow::Owned(once)
+                    }
+                };
                 Kind {
                     ticks,
                     needed: same.len(),

@@ -1,5 +1,5 @@
-//! TIFF of any number of pages: 8 or 16 bits, with a sign or without, or floats; grey or in colour. Transparency is
-//! left out.
+//! TIFF of any number of pages: 8 or 16 bits, with a sign or without, or floats; grey, or in colour with the
+//! samples of a pixel together. Transparency beside colours is left out.
 
 use std::io::BufReader;
 use std::path::Path;

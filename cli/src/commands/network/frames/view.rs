@@ -241,6 +241,12 @@ fn hue(red: f64, green: f64, blue: f64) -> f64 {
 }
 
 fn make_room<T>(of: &mut Vec<T>, more: usize) -> Result<()> {
+    let length = of.len() + more;
+    if length > of.capacity() {
+        // A list that grows doubles.
+        let grown = length.max(2 * of.capacity());
+        betz::memory::plan("frames", grown as u128 * size_of::<T>() as u128)?;
+    }
     (of.try_reserve(more)).map_err(|_| Error::no_memory("frames", more * size_of::<T>()))
 }
 

@@ -201,8 +201,8 @@ fn check_sums(counts: &[u64], surrogates: u32) -> Result<()> {
     match counts.iter().find(|&&count| count >= most) {
         None => Ok(()),
         Some(count) => Err(Error::argument(format!(
-            "surrogates: expected counts below 2^63 / {surrogates}, got {count}; use fewer surrogates, shorter episodes or \
-             another count"
+            "surrogates: expected counts below 2^63 / {surrogates}, got {count}; use fewer surrogates, another count, or \
+             longer ticks for windows"
         ))),
     }
 }

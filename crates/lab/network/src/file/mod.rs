@@ -94,7 +94,8 @@ pub struct NetworkFile {
     /// [−1, 1].
     pub compact: bool,
     /// The values of all pairs, edges or not: (windows, pairs), the pairs by (i, j); NaN where undefined. `None` after
-    /// reading a directory that [`NetworkFile::write_with_pairs`] wrote: [`NetworkFile::read_pairs`] reads a window.
+    /// reading a directory that [`NetworkFile::write_with_pairs`] wrote in parts of rows or beyond [`LARGEST`]:
+    /// [`NetworkFile::read_pairs`] reads a window.
     pub full: Option<Vec<f32>>,
 }
 
@@ -203,8 +204,8 @@ impl NetworkFile {
     }
 
     /// The best path to write to for a requested `path` with all pairs' values beside it, which only a directory has
-    /// ([`NetworkFile::write_with_pairs`]).
-    pub fn place_with_pairs(&self, path: &Path) -> PathBuf {
+    /// ([`NetworkFile::write_with_pairs`]). One that does not end in `.zarr` is refused there.
+    pub fn place_with_pairs(path: &Path) -> PathBuf {
         place(path, u64::MAX, LARGEST)
     }
 

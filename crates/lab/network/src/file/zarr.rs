@@ -255,11 +255,13 @@ impl Store {
         }))
     }
 
-    /// Shape of the array `name` of two dimensions if its chunks hold parts of rows; `None` if they hold whole rows, or
-    /// it is not there.
+    /// Shape of the array `name` of two dimensions if its chunks hold parts of rows, or it is larger than a file of arrays;
+    /// `None` otherwise, or if it is not there.
     pub(super) fn shape_of_parts(&self, name: &str) -> Result<Option<Vec<usize>>> {
         let described = self.described(name, 2)?;
-        let parts = described.filter(|of| of.chunk_shape[1] < of.shape[1]);
+        let is_large =
+            |of: &[usize]| of[0] as u128 * of[1] as u128 * 4 > u128::from(super::LARGEST);
+        let parts = described.filter(|of| of.chunk_shape[1] < of.shape[1] || is_large(&of.shape));
         Ok(parts.map(|of| of.shape))
     }
 
