@@ -26,7 +26,7 @@
 //! | `network` | [`network`]: correlation networks over sliding windows, their graphs and communities |
 //! | `explore` | [`explore`]: responses to events, tuning curves, intervals between spikes, quality of units |
 //! | `serde` | outputs, filters and provenance can be serialised |
-//! | `nalgebra`, `ndarray` | weights as matrices of these crates: [`weights`]; off by default |
+//! | `nalgebra`, `ndarray` | weights as matrices of these crates: `betz::weights`; off by default |
 //! | `cuda` | all of this on a GPU, loaded at run time: the same binary runs without one |
 //!
 //! The others are on by default. Time is integer ticks inside; seconds only at the edges.
