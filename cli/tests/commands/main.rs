@@ -21,6 +21,7 @@ mod labels;
 mod long;
 mod look;
 mod mining;
+mod mining_counts;
 mod missing;
 mod monitor;
 mod multiply;
