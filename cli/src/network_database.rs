@@ -265,6 +265,22 @@ mod tests {
     }
 
     #[test]
+    fn opening_does_not_wait_for_a_process_that_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept.db");
+        NetworkDatabase::open(&path)
+            .unwrap()
+            .keep(&network("first"))
+            .unwrap();
+        let mut writer = Connection::open(&path).unwrap();
+        let behavior = rusqlite::TransactionBehavior::Immediate;
+        let transaction = writer.transaction_with_behavior(behavior).unwrap();
+        let mut database = NetworkDatabase::open(&path).unwrap();
+        assert_eq!(database.list().unwrap().len(), 1);
+        transaction.rollback().unwrap();
+    }
+
+    #[test]
     fn other_files_are_refused_and_stay_as_they_are() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("other.db");
