@@ -13,7 +13,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 const HELP: &str = "\
 products [--device auto] [--sizes 1000,4000,8000] [--caps 64,512,4096] [--repeats 3]
-         sizes: rows, columns and terms; caps: MB of memory for blocks";
+         sizes: rows, columns and terms; caps: MB of memory for blocks, 0 for Betz's own choice";
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,14 +43,17 @@ fn main() -> Outcome<()> {
         for cap in numbers(given("--caps", "64,512,4096"))? {
             let bytes = (cap as u64) << 20;
             let device = Device::open(given("--device", "auto").parse()?)?;
-            let device = device.with_memory_cap(Some(bytes));
+            let device = device.with_memory_cap((cap > 0).then_some(bytes));
             for (name, product) in [
                 ("A·B", Product::new(&a, &a)),
                 ("A·Aᵀ", Product::with_transpose(&a)),
             ] {
-                let product = Product {
-                    host_bytes: bytes,
-                    ..product
+                let product = match cap {
+                    0 => product,
+                    _ => Product {
+                        host_bytes: bytes,
+                        ..product
+                    },
                 };
                 let (done, seconds) = timed(&device, &product, side, repeats)?;
                 let plan = done.plan;

@@ -30,7 +30,8 @@ mod room;
 
 pub use device::{Device, DeviceSpec};
 pub use matrix::{
-    Batch, Element, Matrices, Precision, ProductShape, StridedMatrices, TransformShape,
+    Batch, Element, Matrices, Precision, ProductShape, SecondFactor, StridedMatrices,
+    TransformShape,
 };
 pub use placement::{DeferredPlacement, Placement, Ran, Work};
 pub use probe::{CudaDevice, Probe, probe};

@@ -11,6 +11,15 @@ pub struct ProductShape {
     pub k: usize,
 }
 
+/// The second factor of a product, k × n, as it lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecondFactor<B> {
+    /// k × n.
+    Plain(B),
+    /// n × k: its transpose is multiplied.
+    Transposed(B),
+}
+
 /// Precision with which a device multiplies matrices of f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {

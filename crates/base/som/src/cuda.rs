@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use betz_base::{Error, Result};
 use betz_device::cuda::{Buffer, Context, Kernel};
-use betz_device::{Precision, ProductShape};
+use betz_device::{Precision, ProductShape, SecondFactor};
 use betz_kernels::map as kernels;
 use betz_kernels::map::{
     MapNearest, MapPrepare, MapSpreadColumns, MapSpreadRows, MapSums, MapTotal, MapUpdate,
@@ -164,7 +164,7 @@ impl OnCuda {
                     k: dims,
                 },
                 samples,
-                &self.transposed,
+                SecondFactor::Plain(&self.transposed),
                 0.0,
                 &mut self.products,
             )?;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use betz_kernels::{Arguments, Blocks, In, InOut, Out, Plain};
 
-use crate::matrix::{Batch, Matrices, Precision, ProductShape, TransformShape};
+use crate::matrix::{Batch, Matrices, Precision, ProductShape, SecondFactor, TransformShape};
 use crate::probe::{CudaDevice, Probe};
 use betz_base::error::{Error, ErrorKind, Result};
 
@@ -177,12 +177,12 @@ impl Context {
             Precision,
             ProductShape,
             &Buffer<f32>,
-            &Buffer<f32>,
+            SecondFactor<&Buffer<f32>>,
             f32,
             &mut Buffer<f32>,
         ) -> Result<()>;
         fn product_f64(
-            (&), ProductShape, &Buffer<f64>, &Buffer<f64>, f64, &mut Buffer<f64>,
+            (&), ProductShape, &Buffer<f64>, SecondFactor<&Buffer<f64>>, f64, &mut Buffer<f64>,
         ) -> Result<()>;
         fn symmetric_times(
             (&), usize, usize, &Buffer<f64>, &Buffer<f64>, &mut Buffer<f64>,

@@ -4,8 +4,10 @@ use cudarc::cublas::sys;
 
 use super::context::Context;
 use super::error::blas_error;
-use super::memory::Buffer;
-use crate::matrix::{Batch, Element, Matrices, Precision, ProductShape, StridedMatrices};
+use super::memory::{Buffer, Value};
+use crate::matrix::{
+    Batch, Element, Matrices, Precision, ProductShape, SecondFactor, StridedMatrices,
+};
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// Refuses an operand of `got` values that is to have `expected`.
@@ -26,6 +28,19 @@ impl StridedMatrices {
             + count.saturating_sub(1) * self.batch_stride
             + rows.saturating_sub(1) * self.stride
             + columns
+    }
+}
+
+impl<'b, T: Value> SecondFactor<&'b Buffer<T>> {
+    /// The buffer, and cuBLAS' operation and distance of columns where row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
+    fn turned(
+        self,
+        ProductShape { n, k, .. }: ProductShape,
+    ) -> (&'b Buffer<T>, sys::cublasOperation_t, i32) {
+        match self {
+            Self::Plain(b) => (b, sys::cublasOperation_t::CUBLAS_OP_N, n as i32),
+            Self::Transposed(b) => (b, sys::cublasOperation_t::CUBLAS_OP_T, k as i32),
+        }
     }
 }
 
@@ -103,17 +118,19 @@ impl Context {
         .map_err(|e| blas_error("cuBLAS products", e))
     }
 
-    /// C ← A·B + beta·C, all row-major and without gaps: A is m × k, B is k × n.
+    /// C ← A·B + beta·C, all row-major and without gaps: A is m × k.
     #[allow(unsafe_code)]
     pub fn product_f32(
         &self,
         precision: Precision,
-        ProductShape { m, n, k }: ProductShape,
+        shape: ProductShape,
         a: &Buffer<f32>,
-        b: &Buffer<f32>,
+        b: SecondFactor<&Buffer<f32>>,
         beta: f32,
         c: &mut Buffer<f32>,
     ) -> Result<()> {
+        let ProductShape { m, n, k } = shape;
+        let (b, turned, distance) = b.turned(shape);
         let ap = a.address();
         let bp = b.address();
         let cp = c.address();
@@ -126,12 +143,11 @@ impl Context {
             Precision::F32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
             Precision::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
         };
-        // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
         // SAFETY: the buffers hold the matrices, checked above; scalars are read in the call.
         unsafe {
             sys::cublasGemmEx(
                 *self.blas()?.handle(),
-                sys::cublasOperation_t::CUBLAS_OP_N,
+                turned,
                 sys::cublasOperation_t::CUBLAS_OP_N,
                 n as i32,
                 m as i32,
@@ -139,7 +155,7 @@ impl Context {
                 std::ptr::from_ref(&alpha).cast(),
                 bp as *const _,
                 sys::cudaDataType::CUDA_R_32F,
-                n as i32,
+                distance,
                 ap as *const _,
                 sys::cudaDataType::CUDA_R_32F,
                 k as i32,
@@ -155,16 +171,18 @@ impl Context {
         .map_err(|e| blas_error("cuBLAS product in f32", e))
     }
 
-    /// C ← A·B + beta·C in f64, all row-major and without gaps: A is m × k, B is k × n.
+    /// C ← A·B + beta·C in f64, all row-major and without gaps: A is m × k.
     #[allow(unsafe_code)]
     pub fn product_f64(
         &self,
-        ProductShape { m, n, k }: ProductShape,
+        shape: ProductShape,
         a: &Buffer<f64>,
-        b: &Buffer<f64>,
+        b: SecondFactor<&Buffer<f64>>,
         beta: f64,
         c: &mut Buffer<f64>,
     ) -> Result<()> {
+        let ProductShape { m, n, k } = shape;
+        let (b, turned, distance) = b.turned(shape);
         let ap = a.address();
         let bp = b.address();
         let cp = c.address();
@@ -173,19 +191,18 @@ impl Context {
         check_len(what, k * n, b.len())?;
         check_len(what, m * n, c.len())?;
         let alpha = 1.0f64;
-        // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
         // SAFETY: the buffers hold the matrices, checked above; scalars are read in the call.
         unsafe {
             sys::cublasDgemm_v2(
                 *self.blas()?.handle(),
-                sys::cublasOperation_t::CUBLAS_OP_N,
+                turned,
                 sys::cublasOperation_t::CUBLAS_OP_N,
                 n as i32,
                 m as i32,
                 k as i32,
                 &alpha,
                 bp as *const f64,
-                n as i32,
+                distance,
                 ap as *const f64,
                 k as i32,
                 &beta,

@@ -7,18 +7,17 @@ use std::sync::{Arc, Mutex};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{Progress, Quiet};
 
-use super::matrix::{MatrixSource, Transpose};
 use super::plan::MultiplyPlan;
 use super::{Blocks, Product, Real, TakeBlock};
 use crate::cuda::{Buffer, Context, FEED_PIECES, Feed, PinnedBuffer, Value};
-use crate::matrix::{Precision, ProductShape};
+use crate::matrix::{Precision, ProductShape, SecondFactor};
 
 /// Bytes that buffers are rounded up by, together.
 pub(super) const FIXED_BYTES: u64 = 64 << 10;
 
 /// A number whose matrices are multiplied on a device.
 pub trait DeviceReal: Value + Default {
-    /// c ← a·b + beta·c, row-major: a is m × k, b is k × n.
+    /// c ← a·b + beta·c, row-major: a is m × k.
     ///
     /// # Errors
     /// The errors of the device.
@@ -27,7 +26,7 @@ pub trait DeviceReal: Value + Default {
         context: &Context,
         precision: Precision,
         shape: ProductShape,
-        factors: (&Buffer<Self>, &Buffer<Self>),
+        factors: (&Buffer<Self>, SecondFactor<&Buffer<Self>>),
         beta: bool,
         c: &mut Buffer<Self>,
     ) -> Result<()>;
@@ -38,7 +37,7 @@ impl DeviceReal for f32 {
         context: &Context,
         precision: Precision,
         shape: ProductShape,
-        (a, b): (&Buffer<Self>, &Buffer<Self>),
+        (a, b): (&Buffer<Self>, SecondFactor<&Buffer<Self>>),
         beta: bool,
         c: &mut Buffer<Self>,
     ) -> Result<()> {
@@ -51,7 +50,7 @@ impl DeviceReal for f64 {
         context: &Context,
         _precision: Precision,
         shape: ProductShape,
-        (a, b): (&Buffer<Self>, &Buffer<Self>),
+        (a, b): (&Buffer<Self>, SecondFactor<&Buffer<Self>>),
         beta: bool,
         c: &mut Buffer<Self>,
     ) -> Result<()> {
@@ -127,11 +126,23 @@ fn share<T: Real>(
             left.send(m * k, |target| {
                 product.a.read(rows.clone(), terms.clone(), target)
             })?;
-            right.send(k * n, |target| match product.b {
-                Some(b) => b.read(terms.clone(), columns.clone(), target),
-                None => Transpose(product.a).read(terms.clone(), columns.clone(), target),
-            })?;
-            let factors = (left.piece(), right.piece());
+            let second = match product.b {
+                Some(b) => {
+                    right.send(k * n, |target| {
+                        b.read(terms.clone(), columns.clone(), target)
+                    })?;
+                    SecondFactor::Plain(right.piece())
+                }
+                // On the diagonal, both factors are the same rows of A.
+                None if rows == columns => SecondFactor::Transposed(left.piece()),
+                None => {
+                    right.send(n * k, |target| {
+                        product.a.read(columns.clone(), terms.clone(), target)
+                    })?;
+                    SecondFactor::Transposed(right.piece())
+                }
+            };
+            let factors = (left.piece(), second);
             let shape = ProductShape { m, n, k };
             T::product(
                 context,

@@ -99,11 +99,12 @@ impl Timeline {
             longest = longest.max(length);
         }
         block_count = block_count.max(1).next_multiple_of(chunk_blocks);
-        if block_count as u64 * BLOCK_STEPS as u64 > i32::MAX as u64 / 2
-            || steps > i32::MAX as usize
-        {
+        let padded = block_count as u64 * BLOCK_STEPS as u64;
+        if padded > i32::MAX as u64 / 2 || steps > i32::MAX as usize {
             return Err(Error::device_limit(format!(
-                "gram on a device: expected at most 2^30 steps, got {steps}"
+                "gram on a device: expected at most 2^30 steps with what lies between {} segments, got {padded} of a \
+                 recording of {steps}",
+                segments.len()
             )));
         }
         let mut timeline = Self {
@@ -464,6 +465,30 @@ mod tests {
                 assert_eq!(found, expected.sum::<usize>(), "{}", case.name);
             }
         }
+    }
+
+    /// A few steps in segments that lie far apart: the refusal names what lies between.
+    #[test]
+    fn padded_time_beyond_a_device_names_its_steps() {
+        let long = Segment {
+            start: 0,
+            stop: 1 << 24,
+        };
+        let short = (0..100).map(|i| (1 << 24) + 10 * i).map(|start| Segment {
+            start,
+            stop: start + 10,
+        });
+        let segments: Vec<Segment> = std::iter::once(long).chain(short).collect();
+        let reach = Reach {
+            back: 1 << 24,
+            ahead: 0,
+        };
+        let steps = (1 << 24) + 1000;
+        assert!(Timeline::new(&segments, steps, 0, 8, Reach::default()).is_ok());
+        let refused = Timeline::new(&segments, steps, 0, 8, reach).err().unwrap();
+        let padded = ((1_u64 << 24) * 101 + 100 * 32).next_multiple_of(8 * 32);
+        let expected = format!("between 101 segments, got {padded} of a recording of {steps}");
+        assert!(refused.message().ends_with(&expected), "{refused}");
     }
 
     /// Rows and behaviour of every case land on the padded steps that blocks describe.
