@@ -139,11 +139,9 @@ struct Sink {
 
 // Which pairs are edges.
 struct Cut {
-    const double* squares;
-    const float* bound;
+    const double *squares, *limit;
+    const float *bound, *least;
     int nodes, padded, sign, strict;
-    double limit;
-    float least;
 };
 
 // The edges of this warp in window k; (wi, wj): the warp's first pair. All threads of the warp.
@@ -154,7 +152,8 @@ __device__ __forceinline__ void emit(Sums& sums, const Cut& cut, Sink& sink, int
     if (!(bound > 0) || wi > wj) {
         return;
     }
-    const float cheap = cut.least > 0 ? cut.least / bound : -__int_as_float(0x7f800000);
+    const float least = cut.least[k];
+    const float cheap = least > 0 ? least / bound : -__int_as_float(0x7f800000);
     Sum high = sums[0][0][0], low = high;
     each(sums, [&](Sum& sum, int) {
         high = max(high, sum);
@@ -176,6 +175,7 @@ __device__ __forceinline__ void emit(Sums& sums, const Cut& cut, Sink& sink, int
     });
     const int i0 = wi + sink.lane / 4, j0 = wj + sink.lane % 4 * 2;
     const double* squares = cut.squares + (u64)k * cut.padded;
+    const double limit = cut.limit[k];
 #pragma unroll 1
     for (int part = 0; part < 4; ++part) {
         u32 rest = part == 0 ? mask[0] : part == 1 ? mask[1] : part == 2 ? mask[2] : mask[3];
@@ -194,7 +194,7 @@ __device__ __forceinline__ void emit(Sums& sums, const Cut& cut, Sink& sink, int
                         const double all = (double)found[part * 32 + bit] / sqrt(a * b);
                         const double r = fmin(fmax(all, -1.0), 1.0);
                         const double size = cut.sign == 0 ? fabs(r) : cut.sign > 0 ? r : -r;
-                        keep = cut.strict ? size > cut.limit : size >= cut.limit;
+                        keep = cut.strict ? size > limit : size >= limit;
                         key = (u64)k << 54 | (u64)row << 27 | (u64)column;
                         value = (float)r;
                     }
@@ -225,13 +225,15 @@ struct Order {
 // All windows of the `count` tiles from `first` on (row block << 16 | column block), `group` windows at once;
 // tally[NEXT_TILE] is 0. Of a panel `first_stages` are the first window's, and every further
 // one has `stages`; bytes behind `first_steps` and `steps` halves of them are 0. With `direct` sums begin anew in every window. A pair is an
-// edge if its size reaches `limit`, with `strict` exceeds it; `least` is a little less. `sign`: 0 both, 1 positive, -1
+// edge of window k if its size reaches limit[k], with `strict` exceeds it; least[k] is a little less. `sign`: 0 both, 1 positive, -1
 // negative. Any number of blocks.
 //: squares: in, padded * windows
 //: bound: in, padded / BOUND_NODES * windows
 //: rows: in, padded * (first_stages + windows.saturating_sub(1) * stages) * NODE_WORDS
 //: columns: in, padded * (first_stages + windows.saturating_sub(1) * stages) * NODE_WORDS
 //: tiles: in, first + count
+//: limit: in, windows
+//: least: in, windows
 //: keys: in-out
 //: values: in-out, keys.len()
 //: tally: in-out, TALLY
@@ -240,8 +242,8 @@ network_rank_walk(int nodes, int padded, int windows, int group, int direct,
                   const double* __restrict__ squares, const float* __restrict__ bound,
                   const u32* __restrict__ rows, const u32* __restrict__ columns, int first_stages,
                   int stages, int first_steps, int steps, const u32* __restrict__ tiles, u32 first,
-                  u32 count, double limit, int strict, float least, int sign, u64* keys, float* values,
-                  u64* tally) {
+                  u32 count, const double* __restrict__ limit, int strict,
+                  const float* __restrict__ least, int sign, u64* keys, float* values, u64* tally) {
     extern __shared__ __align__(128) u32 staged[];
     __shared__ u64 current;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -249,7 +251,7 @@ network_rank_walk(int nodes, int padded, int windows, int group, int direct,
     const int lane_word = lane / 4 * NODE_WORDS + lane % 4 * 4;
     const int row_word = warp_row * NODE_WORDS + lane_word;
     const int column_word = SIDE_WORDS + warp_column * NODE_WORDS + lane_word;
-    const Cut cut{squares, bound, nodes, padded, sign, strict, limit, least};
+    const Cut cut{squares, limit, bound, least, nodes, padded, sign, strict};
     const Order order{stages, FORM == BYTES ? 2 * stages : stages, first_stages};
     const u64 panel_words = ((u64)first_stages + (u64)(windows - 1) * stages) * SIDE_WORDS;
     const u64 items = (u64)count * ((windows + group - 1) / group);

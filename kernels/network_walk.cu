@@ -38,8 +38,6 @@ constexpr u64 EMPTY = ~0ull;
 constexpr float NO_VALUE = 2;
 constexpr u32 ALL = 0xffffffffu;
 constexpr double LARGEST = 1e14;
-// A threshold below this is none: a sum below 2 may be an edge.
-constexpr float LEAST = 1e-3f;
 
 // Entries of `tally`; CAPACITY is given, the others are counted.
 constexpr int NEXT_TILE = 0, SLOTS = 1, REBUILT = 2, KEPT = 3, RECHECKED = 4, DOUBTFUL = 5,
@@ -216,9 +214,8 @@ struct Sink {
 
 // Factors that turn sums into correlations, and the bound of those that leave.
 struct Cut {
-    const float *factor, *bound;
+    const float *factor, *bound, *least;
     int nodes, padded, sign;
-    float least;
     // TWO where every pair is looked at.
     u32 all;
 };
@@ -227,7 +224,7 @@ __device__ __forceinline__ float size_of(float r, int sign) {
     return sign == 0 ? fabsf(r) : sign > 0 ? r : -r;
 }
 
-// The pairs of this warp that reach `least` in window k; (i0, j0): this thread's first pair, (wi, wj):
+// The pairs of this warp that reach the least size of window k; (i0, j0): this thread's first pair, (wi, wj):
 // the warp's. All threads of the warp.
 __device__ __forceinline__ void emit(const Sums& sums, const Cut& f, Sink& sink, int k, int wi,
                                      int wj, int i0, int j0) {
@@ -237,7 +234,7 @@ __device__ __forceinline__ void emit(const Sums& sums, const Cut& f, Sink& sink,
     }
     // The rest is rare: its addresses are not to be kept ready.
     asm volatile("" : "+r"(k), "+r"(i0), "+r"(j0), "+r"(wi), "+r"(wj));
-    const float cheap = f.least * (1 - 1e-6f);
+    const float least = f.least[k], cheap = least * (1 - 1e-6f);
     float top[8], most = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -275,7 +272,7 @@ __device__ __forceinline__ void emit(const Sums& sums, const Cut& f, Sink& sink,
                 const float both = x * y[j], r = sums[i][j] * both;
                 const int row = i0 + row_of(i), column = j0 + column_of(j);
                 const bool counts = whole || (row < column && column < f.nodes);
-                if (both > 0 && size_of(r, f.sign) >= f.least && counts) {
+                if (both > 0 && size_of(r, f.sign) >= least && counts) {
                     found[8 * i + j] = r;
                     hits |= 1u << j;
                 }
@@ -333,7 +330,8 @@ __device__ __forceinline__ void emit(const Sums& sums, const Cut& f, Sink& sink,
 // Tiles of pairs through all windows of a chunk.
 // All windows of the tiles from tally[NEXT_TILE] to before `last`: tiles holds row block << 16 | column
 // block. `stages` is the room of a block of panels; with `direct` there are none, and every window
-// begins anew. `stretch`: a multiple of 32. `sign`: 0 both, 1 positive, -1 negative. Any number of blocks.
+// begins anew. `stretch`: a multiple of 32. Window k brings out pairs whose size reaches least[k]; with `all`, one of these is below
+// LEAST, a sum below 2 may be an edge, and every pair is looked at. `sign`: 0 both, 1 positive, -1 negative. Any number of blocks.
 //: samples: in, (windows.saturating_sub(1) * step + length) * nodes
 //: fill: in, padded
 //: mean: in, padded * windows
@@ -344,6 +342,7 @@ __device__ __forceinline__ void emit(const Sums& sums, const Cut& f, Sink& sink,
 //: anchor: in, padded / BLOCK * windows.div_ceil(32)
 //: panels: in, padded / BLOCK * stages * (STAGE_STEPS * STEP_WORDS)
 //: tiles: in, last
+//: least: in, windows
 //: keys: in-out
 //: values: in-out, keys.len()
 //: tally: in-out, TALLY
@@ -354,7 +353,7 @@ network_walk(const INPUT* __restrict__ samples, int nodes, int padded, int lengt
              const float* __restrict__ ratio, const float* __restrict__ factor,
              const float* __restrict__ bound, const u32* __restrict__ anchor,
              const u32* __restrict__ panels, int stages, const u32* __restrict__ tiles, u32 last,
-             int direct, float least, int sign, u64* keys, float* values, u64* tally) {
+             int direct, const float* __restrict__ least, int all, int sign, u64* keys, float* values, u64* tally) {
     extern __shared__ __align__(128) u32 staged[];
     __shared__ __align__(128) float fresh[FRESH][2][BLOCK];
     __shared__ u32 current;
@@ -368,7 +367,7 @@ network_walk(const INPUT* __restrict__ samples, int nodes, int padded, int lengt
         warp_column / 64 * GROUP_WORDS + warp_column % 64 / 32 * HALF_WORDS + lane_word;
     const Operand operand(lane);
     const Signal signal{samples, nodes, padded, length, step, stretch, fill, mean, scale};
-    const Cut filter{factor, bound, nodes, padded, sign, least, least < LEAST ? TWO : 0};
+    const Cut filter{factor, bound, least, nodes, padded, sign, all ? TWO : 0};
     const int words = (windows + 31) / 32;
     Sink sink{keys, values, tally + SLOTS, tally[CAPACITY], 0, 0, (u32)lane};
     for (;;) {
@@ -464,15 +463,16 @@ network_walk(const INPUT* __restrict__ samples, int nodes, int padded, int lengt
 }
 
 // Decides in f64 what is near the threshold.
-// Slots whose size is no larger than threshold + margin are decided by f64 from the samples, a warp
+// Slots whose size is no larger than their window's threshold + margin are decided by f64 from the samples, a warp
 // one; those below become EMPTY. What f64 cannot tell (within 1e-9 of the threshold, where the order of
-// sums may matter) gets NaN for its value: the host decides. One thread per slot, any number of blocks.
+// sums may matter) gets NaN for its value: the host decides. `highest`: the
+// largest threshold. One thread per slot, any number of blocks.
 //: keys: in-out
 //: values: in-out, keys.len()
 //: tally: in-out, TALLY
 extern "C" __global__ void __launch_bounds__(256)
 network_recheck(const INPUT* __restrict__ samples, int nodes, int length, int step,
-                double threshold, double margin, int sign, u64* keys, float* values, u64* tally) {
+                const double* __restrict__ thresholds, double highest, double margin, int sign, u64* keys, float* values, u64* tally) {
     const u32 lane = threadIdx.x % 32;
     const u64 slots = min(tally[SLOTS], tally[CAPACITY]);
     const u64 threads = (u64)gridDim.x * blockDim.x;
@@ -483,8 +483,10 @@ network_recheck(const INPUT* __restrict__ samples, int nodes, int length, int st
         // Most keys are not looked at.
         const float value = own < slots ? values[own] : NO_VALUE;
         const bool there = value < NO_VALUE;
-        const bool close = there && size_of(value, sign) <= threshold + margin;
+        const float size = size_of(value, sign);
+        bool close = there && size <= highest + margin;
         const u64 key = close ? keys[own] : EMPTY;
+        close = close && size <= thresholds[key >> 54] + margin;
         u32 near = __ballot_sync(ALL, close);
         kept += there && !(near >> lane & 1);
         while (near) {
@@ -521,6 +523,7 @@ network_recheck(const INPUT* __restrict__ samples, int nodes, int length, int st
             const double r = xy / (sqrt(xx) * sqrt(yy));
             if ((int)lane == who) {
                 ++rechecked;
+                const double threshold = thresholds[pair >> 54];
                 const double size = sign == 0 ? fabs(r) : sign > 0 ? r : -r;
                 if (!(fabs(size - threshold) > 1e-9)) {
                     values[own] = __int_as_float(0x7fffffff);

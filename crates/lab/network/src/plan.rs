@@ -213,7 +213,7 @@ impl Plan {
     }
 
     /// The same on `device`, which works on Pearson correlations (and the information made of them) and on rank
-    /// correlations with [`Threshold::Absolute`]. A CUDA device that the user named ([`Device::is_explicit`]) does it
+    /// correlations with every [`Threshold`] but [`Threshold::TopPerNode`]. A CUDA device that the user named ([`Device::is_explicit`]) does it
     /// however little there is to do; [`Device::auto`] leaves to the CPU's threads what they do about as
     /// fast as CUDA starts, what CUDA has no kernel for, and the rest of the work where the device falls
     /// short of memory. The edges are the same. Pearson's values are within 10⁻⁵ of f64's, not bit for bit

@@ -151,7 +151,7 @@ impl Keep {
 
 /// A pair with bounds of its size.
 #[derive(Debug, Clone, Copy)]
-struct Candidate {
+pub(crate) struct Candidate {
     i: u32,
     j: u32,
     value: f64,
@@ -478,11 +478,40 @@ impl Selection<'_> {
     }
 }
 
+/// The strongest `count` of a window's pairs (i, j, value), ties by (i, j), and the number of those that `exact` decided.
+/// Values are off by at most `bound`.
+pub(crate) fn strongest_of(
+    pairs: impl Iterator<Item = (u32, u32, f32)>,
+    (count, bound): (usize, f64),
+    size: impl Fn(f64) -> f64,
+    mut exact: impl FnMut(u32, u32) -> Option<f64>,
+) -> (Vec<Candidate>, u64) {
+    let candidate = |(i, j, value): (u32, u32, f64), bound| Candidate {
+        i,
+        j,
+        value,
+        bound,
+        // −0 and 0 are the same size.
+        size: size(value) + 0.0,
+        lag: 0,
+    };
+    let mut strongest = Strongest::default();
+    for (i, j, value) in pairs {
+        strongest.push(candidate((i, j, f64::from(value)), bound), count);
+    }
+    let mut decided = 0;
+    let kept = strongest.finish(count, |c| {
+        decided += 1;
+        Some(candidate((c.i, c.j, exact(c.i, c.j)?), 0.0))
+    });
+    (kept, decided)
+}
+
 /// Lists of candidates as edges, by (i, j).
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for more than `most`.
-fn gather(
+pub(crate) fn gather(
     mut lists: Vec<Vec<Candidate>>,
     lagged: bool,
     most: u64,

@@ -52,9 +52,9 @@ pub(super) struct CorrelationInput<T> {
     pub(super) states: States,
 }
 
-/// The size from which pairs are brought out of the walk.
+/// The size from which pairs are brought out of the walk, in the window with the least threshold.
 fn least(asked: &WalkRequest) -> f64 {
-    asked.threshold - asked.margin
+    asked.lowest() - asked.margin
 }
 
 /// A window's sum of squares is at least the square of this, so that the sum of products of a pair that is brought out
@@ -202,6 +202,8 @@ impl Correlations {
         given[kernels::NEXT_TILE] = range.start as u64;
         given[kernels::CAPACITY] = edges.keys.len() as u64;
         let mut tally = self.context.upload(&given)?;
+        let bars = asked.thresholds.iter().map(|t| (t - asked.margin) as f32);
+        let bars = self.context.upload(&bars.collect::<Vec<_>>())?;
         let resident = self.context.info().multiprocessors.max(1) * RESIDENT;
         let blocks = u32::try_from(range.len()).unwrap_or(u32::MAX).min(resident);
         self.walk.launch(
@@ -227,7 +229,8 @@ impl Correlations {
                 tiles: tiles.read(),
                 last: range.end as u32,
                 direct: i32::from(shape.direct),
-                least: least(asked) as f32,
+                least: bars.read(),
+                all: i32::from(least(asked) < kernels::LEAST),
                 sign: asked.sign,
                 keys: edges.keys.update(),
                 values: edges.values.update(),
@@ -248,6 +251,7 @@ impl Correlations {
     ) -> Result<()> {
         let shape = prepared.shape;
         let most = self.context.info().multiprocessors.max(1) * 8;
+        let thresholds = self.context.upload(&asked.thresholds)?;
         let blocks = u32::try_from(slots.div_ceil(256)).unwrap_or(u32::MAX);
         self.recheck.launch(
             (blocks.clamp(1, most), 1, 1),
@@ -257,7 +261,8 @@ impl Correlations {
                 nodes: int(shape.nodes)?,
                 length: int(shape.window.length)?,
                 step: int(shape.window.step)?,
-                threshold: asked.threshold,
+                thresholds: thresholds.read(),
+                highest: asked.thresholds.iter().copied().fold(-1.0, f64::max),
                 margin: asked.margin,
                 sign: asked.sign,
                 keys: edges.keys.update(),

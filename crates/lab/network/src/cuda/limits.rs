@@ -15,6 +15,8 @@ pub(crate) struct Limits {
     pub(crate) slots: usize,
     /// Most slots, memory aside.
     pub(crate) most_slots: usize,
+    /// Pairs times windows of which the strongest are found among all, without a search for thresholds.
+    pub(crate) all_pairs: usize,
 }
 
 impl Default for Limits {
@@ -23,6 +25,7 @@ impl Default for Limits {
             windows: kernels::MOST_WINDOWS,
             slots: 32 << 20,
             most_slots: 1 << 28,
+            all_pairs: 1 << 24,
         }
     }
 }
@@ -52,8 +55,11 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
     if spec.taper != Taper::Rectangular {
         return refuse("no taper", spec.taper.name().to_owned());
     }
-    if !matches!(spec.threshold, Threshold::Absolute(_)) {
-        return refuse("a threshold", format!("{:?}", spec.threshold));
+    if let Threshold::TopPerNode(count) = spec.threshold {
+        return refuse(
+            "a threshold, a density or the strongest pairs of a window",
+            format!("the strongest {count} per node"),
+        );
     }
     if nodes > kernels::MOST_NODES {
         return refuse(

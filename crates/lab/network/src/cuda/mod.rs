@@ -17,6 +17,9 @@ mod order;
 mod rank_tests;
 mod ranks;
 mod shape;
+mod strongest;
+#[cfg(test)]
+mod strongest_tests;
 pub(crate) mod surrogates;
 #[cfg(test)]
 mod tests;
@@ -114,6 +117,7 @@ impl Walkers {
                 let share = (at, contexts.len());
                 let mut walker = Walker::open::<T>(context, plan.spec(), nodes, share, limits)?;
                 windows = walker.windows::<T>(plan.spec().window, windows)?;
+                windows = windows.min(strongest::most_windows(plan));
                 each.push(walker);
             }
             Ok((each, windows))
@@ -140,8 +144,36 @@ impl Walkers {
         most: u64,
         progress: &dyn Progress,
     ) -> Result<ChunkResult> {
-        let cut = cut(plan, chunk, most)?;
-        let found = self.find(signal, chunk, &cut, plan.rules.margin(), true, progress)?;
+        let mut result = match Keep::new(plan.spec(), plan.nodes) {
+            Keep::Reaching { .. } => {
+                let cut = cut(plan, chunk, most)?;
+                self.reaching(plan, signal, chunk, &cut, usize::MAX, progress)?
+                    .0
+            }
+            Keep::Strongest(count) => {
+                self.strongest(plan, signal, chunk, (count, most), progress)?
+            }
+            Keep::StrongestPerNode(_) => return Err(no_threshold(plan)),
+        };
+        if plan.spec().measure == Measure::GaussianInformation {
+            informations(signal, chunk, SampleTransform::Samples, &mut result.edges);
+        }
+        Ok(result)
+    }
+
+    /// The edges of a chunk that reach the thresholds of `cut`, in `most_tiles` of a device's tiles at most; and the
+    /// number of pairs of these.
+    fn reaching(
+        &mut self,
+        plan: &Plan,
+        signal: &Signal<'_>,
+        chunk: &Chunk,
+        cut: &Cut,
+        most_tiles: usize,
+        progress: &dyn Progress,
+    ) -> Result<(ChunkResult, u64)> {
+        let margin = plan.rules.margin();
+        let found = self.find(signal, chunk, cut, margin, (true, most_tiles), progress)?;
         let mut undefined = Vec::new();
         let mut extreme = Vec::new();
         // Every device has seen all nodes.
@@ -153,37 +185,37 @@ impl Walkers {
                 _ => extreme.push((q, node)),
             }
         }
-        let extra = extreme_pairs(
-            signal,
-            (chunk, SampleTransform::Samples),
-            &extreme,
-            &cut,
-            progress,
-        )?;
-        let mut edges = join::join(signal, chunk, &cut, found, extra)?;
-        if plan.spec().measure == Measure::GaussianInformation {
-            informations(signal, chunk, SampleTransform::Samples, &mut edges);
-        }
-        Ok(ChunkResult {
-            edges,
+        let pairs = found.iter().map(|f| f.pairs).sum();
+        // A sample of tiles does without.
+        let extra = match most_tiles {
+            usize::MAX => {
+                let of = (chunk, SampleTransform::Samples);
+                extreme_pairs(signal, of, &extreme, cut, progress)?
+            }
+            _ => Vec::new(),
+        };
+        let result = ChunkResult {
+            edges: join::join(signal, chunk, cut, found, extra)?,
             undefined,
             extreme: extreme.len() as u64,
-        })
+        };
+        Ok((result, pairs))
     }
 
-    /// Results of each device for its share of a chunk; copied to the host if `fetch`.
+    /// Results of each device for its share of a chunk, of `most_tiles` of its tiles at most; copied to the host if
+    /// `fetch`.
     fn find(
         &mut self,
         signal: &Signal<'_>,
         chunk: &Chunk,
         cut: &Cut,
         margin: f64,
-        fetch: bool,
+        (fetch, most_tiles): (bool, usize),
         progress: &dyn Progress,
     ) -> Result<Vec<WalkResult>> {
         let asked = WalkRequest {
             chunk: *chunk,
-            threshold: cut.thresholds.first().copied().unwrap_or(1.0),
+            thresholds: cut.thresholds.clone(),
             margin,
             strict: cut.strict,
             sign: match cut.sign {
@@ -193,6 +225,7 @@ impl Walkers {
             },
             most: cut.most,
             fetch,
+            most_tiles,
         };
         let nodes = signal.nodes();
         let range = chunk.start * nodes..(chunk.start + chunk.samples()) * nodes;
@@ -226,11 +259,7 @@ impl Walkers {
 
 fn cut(plan: &Plan, chunk: &Chunk, most: u64) -> Result<Cut> {
     let Keep::Reaching { threshold, strict } = Keep::new(plan.spec(), plan.nodes) else {
-        limits::can(plan.spec(), 0)?;
-        return Err(Error::new(
-            ErrorKind::Internal,
-            "network on a CUDA device: expected a threshold",
-        ));
+        return Err(no_threshold(plan));
     };
     Ok(Cut {
         thresholds: vec![threshold; chunk.windows],
@@ -240,13 +269,21 @@ fn cut(plan: &Plan, chunk: &Chunk, most: u64) -> Result<Cut> {
     })
 }
 
+fn no_threshold(plan: &Plan) -> Error {
+    Error::argument(format!(
+        "network on a CUDA device: expected a threshold, got {:?}",
+        plan.spec().threshold
+    ))
+}
+
 impl Plan {
     /// Finds and decides all edges on the plan's first CUDA device ([`Plan::on`]) and leaves them there: what
     /// the work costs where what follows runs on the device as well. Memory of a run before is used
     /// again, so that the second call of a process tells.
     ///
     /// # Errors
-    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) for a plan on the CPU; as for [`Plan::stream`].
+    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) for a plan on the CPU;
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a plan without a threshold; as for [`Plan::stream`].
     pub fn count_on_device(
         &self,
         signal: &Signal<'_>,
@@ -270,7 +307,8 @@ impl Plan {
         for chunk in self.windows().chunks(walkers.windows()) {
             let cut = cut(self, &chunk, self.spec().max_edges)?;
             let margin = self.rules.margin();
-            let found = walkers.find(signal, &chunk, &cut, margin, false, progress)?;
+            let found =
+                walkers.find(signal, &chunk, &cut, margin, (false, usize::MAX), progress)?;
             // The slowest device of several tells.
             let slowest = (found.iter().map(|f| f.count))
                 .max_by(|a, b| (a.walk + a.recheck).total_cmp(&(b.walk + b.recheck)));

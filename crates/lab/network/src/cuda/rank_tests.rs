@@ -180,6 +180,7 @@ fn cuda_rank_edges_do_not_depend_on_sign_rule_chunks_or_room() {
         windows,
         slots,
         most_slots: slots,
+        ..Limits::default()
     };
     for measure in MEASURES {
         for sign in [Sign::Both, Sign::Positive, Sign::Negative] {

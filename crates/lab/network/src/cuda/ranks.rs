@@ -347,10 +347,10 @@ impl Ranks {
         let resident = self.context.info().multiprocessors.max(1) * RESIDENT;
         let blocks = u32::try_from(items).unwrap_or(u32::MAX).min(resident);
         // As `oracle::reaches` has it.
-        let limit = match asked.strict {
-            true => asked.threshold + TIE,
-            false => asked.threshold - TIE,
-        };
+        let tie = if asked.strict { TIE } else { -TIE };
+        let limit: Vec<f64> = asked.thresholds.iter().map(|t| t + tie).collect();
+        let least: Vec<f32> = limit.iter().map(|t| (t - SLACK) as f32).collect();
+        let (limit, least) = (self.context.upload(&limit)?, self.context.upload(&least)?);
         self.walk.launch(
             (blocks, 1, 1),
             kernels::RANK_WALK_THREADS,
@@ -371,9 +371,9 @@ impl Ranks {
                 tiles: tiles.read(),
                 first: range.start as u32,
                 count: range.len() as u32,
-                limit,
+                limit: limit.read(),
                 strict: i32::from(asked.strict),
-                least: (limit - SLACK) as f32,
+                least: least.read(),
                 sign: asked.sign,
                 keys: edges.keys.update(),
                 values: edges.values.update(),

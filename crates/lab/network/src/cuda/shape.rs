@@ -127,6 +127,16 @@ pub(super) fn tiles(blocks: usize, (at, of): (usize, usize)) -> Vec<u32> {
     all.skip(at).step_by(of.max(1)).collect()
 }
 
+/// Pairs of nodes, the first before the second, in a tile.
+pub(super) fn pairs_of(tile: u32, nodes: usize) -> u64 {
+    let nodes_of = |block: u32| BLOCK.min(nodes.saturating_sub(block as usize * BLOCK)) as u64;
+    let (row, column) = (tile >> 16, tile & 0xffff);
+    if row == column {
+        return nodes_of(row) * nodes_of(row).saturating_sub(1) / 2;
+    }
+    nodes_of(row) * nodes_of(column)
+}
+
 /// The same tiles, square after square: blocks that work at the same time share their panels.
 pub(super) fn square_tiles(blocks: usize, (at, of): (usize, usize)) -> Vec<u32> {
     /// Blocks along a square.
@@ -157,6 +167,12 @@ mod tests {
         assert_eq!(all, dealt);
         assert!(all.iter().all(|t| t >> 16 <= t & 0xffff && t & 0xffff < 7));
         assert!(tiles(0, (0, 1)).is_empty());
+        for nodes in [1, 128, 129, 300] {
+            let pairs = tiles(3, (0, 1))
+                .into_iter()
+                .map(|tile| pairs_of(tile, nodes));
+            assert_eq!(pairs.sum::<u64>() as usize, nodes * (nodes - 1) / 2);
+        }
         let mut squares: Vec<u32> = (0..2).flat_map(|at| square_tiles(40, (at, 2))).collect();
         squares.sort_unstable();
         let mut all = tiles(40, (0, 1));

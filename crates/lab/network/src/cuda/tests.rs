@@ -93,6 +93,7 @@ fn cuda_edges_do_not_depend_on_sign_rule_chunks_or_room() {
         windows,
         slots,
         most_slots: slots,
+        ..Limits::default()
     };
     for sign in [Sign::Both, Sign::Positive, Sign::Negative] {
         for (threshold, strict) in [(0.3, false), (0.5, true), (0.0, false), (1.0, false)] {
@@ -192,13 +193,21 @@ fn what_a_device_cannot_do_is_refused_by_name() {
             NetworkSpec::new(Measure::Kendall, Window::new(1861, 1)),
             "1861",
         ),
-        (pearson.threshold(Threshold::Density(0.01)), "Density"),
-        (pearson.threshold(Threshold::Top(5)), "Top"),
+        (
+            pearson.threshold(Threshold::TopPerNode(5)),
+            "strongest 5 per node",
+        ),
     ] {
         let error = can(&spec, 10).unwrap_err();
         assert!(error.message().contains(named), "{error}");
     }
-    can(&pearson.threshold(Threshold::Absolute(0.5)), 1000).unwrap();
+    for threshold in [
+        Threshold::Absolute(0.5),
+        Threshold::Density(0.01),
+        Threshold::Top(5),
+    ] {
+        can(&pearson.threshold(threshold), 1000).unwrap();
+    }
     let spearman = NetworkSpec::new(Measure::Spearman, window).threshold(Threshold::Absolute(0.5));
     can(&spearman, 1000).unwrap();
     assert!(can(&pearson.threshold(Threshold::Absolute(0.5)), 9_000_000).is_err());

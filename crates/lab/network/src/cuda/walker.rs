@@ -13,7 +13,7 @@ use betz_kernels::network as kernels;
 use super::correlations::{CorrelationInput, Correlations};
 use super::order::{Order, Piece};
 use super::ranks::{RankInput, Ranks};
-use super::shape::{SLOT_BYTES, most_windows, square_tiles, tiles};
+use super::shape::{SLOT_BYTES, most_windows, pairs_of, square_tiles, tiles};
 use super::{DeviceCount, Limits};
 use crate::engine::too_many;
 use crate::rank::RankMeasure;
@@ -24,10 +24,11 @@ use crate::window::{Chunk, Rows, Window};
 const LAUNCH: f64 = 1.0;
 
 /// A request to a walker.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct WalkRequest {
     pub(super) chunk: Chunk,
-    pub(super) threshold: f64,
+    /// One per window.
+    pub(super) thresholds: Vec<f64>,
     pub(super) margin: f64,
     /// More than the threshold.
     pub(super) strict: bool,
@@ -37,6 +38,18 @@ pub(super) struct WalkRequest {
     pub(super) most: u64,
     /// Bring the slots and what is undefined to the host.
     pub(super) fetch: bool,
+    /// Walk no more tiles than these, spread over all.
+    pub(super) most_tiles: usize,
+}
+
+impl WalkRequest {
+    /// The least threshold of a window.
+    pub(super) fn lowest(&self) -> f64 {
+        self.thresholds
+            .iter()
+            .copied()
+            .fold(f64::INFINITY, f64::min)
+    }
 }
 
 /// The result of a walker.
@@ -46,6 +59,8 @@ pub(super) struct WalkResult {
     pub(super) pieces: Vec<Piece>,
     /// (window, node, state) that are not 0, by window, then node.
     pub(super) states: Vec<(u32, u32, u8)>,
+    /// Pairs of the tiles that were walked.
+    pub(super) pairs: u64,
     pub(super) count: DeviceCount,
 }
 
@@ -231,6 +246,9 @@ impl Walker {
         if own.is_empty() {
             return Ok(found);
         }
+        let apart = own.len().div_ceil(asked.most_tiles);
+        let own: Vec<u32> = own.into_iter().step_by(apart).collect();
+        found.pairs = own.iter().map(|tile| pairs_of(*tile, self.nodes)).sum();
         let started = Instant::now();
         let samples = self.context.upload(samples)?;
         let tiles = self.context.upload(&own)?;
