@@ -7,11 +7,13 @@
 //! gpu-bundle/gpu_network two                          # one device against all of them
 //! gpu-bundle/gpu_network ranks                        # Spearman and Kendall
 //! gpu-bundle/gpu_network strongest                    # densities and the strongest pairs
+//! gpu-bundle/gpu_network warp                         # dynamic time warping
 //! ```
 //! Videos of grey levels, smooth in space and time, W = 200, every window: `small` 50 × 80 pixels and 100
 //! windows, `headline` 130 × 172 and 801, each with 0, 0.01 % and 0.5 % of the pairs. `two`: 150 × 200 pixels on
 //! one device and on all. `ranks`: 50 × 80 pixels beside the CPU, then the headline's on the device alone, without
-//! equal samples and with them. `strongest`: 1,000 pairs and 0.1 % of the pairs of every window, three runs. Medians of ten warm runs, of ranks five; the edges of both are compared. Says so and ends where
+//! equal samples and with them. `strongest`: 1,000 pairs and 0.1 % of the pairs of every window, three runs. `warp`: 60 × 80 pixels, W = 200 every 50, bands of 10, 20 and
+//! 60, beside the CPU. Medians of ten warm runs, of ranks five; the edges of both are compared. Says so and ends where
 //! there is no device.
 
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -250,6 +252,49 @@ fn strongest(device: &Device) {
     }
 }
 
+/// Time warping beside the CPU: with bounds that leave out most pairs, and of all pairs.
+fn warp(device: &Device) {
+    let (height, width, frames) = (60, 80, 299);
+    let samples = video(height, width, frames);
+    let window = Window::new(200, 50);
+    for nodes in [1200, 4800] {
+        let some: Vec<u8> = (samples.chunks(height * width))
+            .flat_map(|frame| &frame[..nodes])
+            .copied()
+            .collect();
+        let signal = Signal::new(&some, nodes).unwrap();
+        for band in [10, 20, 60] {
+            for keep in [Threshold::Absolute(5.0), Threshold::Density(0.01)] {
+                let measure = Measure::Warping {
+                    band,
+                    normalised: true,
+                };
+                let spec = NetworkSpec::new(measure, window).threshold(keep);
+                let Ok(plan) = Plan::new(&spec, &signal) else {
+                    // Too many nodes for all pairs.
+                    continue;
+                };
+                let cuda = plan.clone().on(device).unwrap();
+                let (_, edges, hash) = run(&cuda, &signal);
+                let seconds = median((0..3).map(|_| run(&cuda, &signal).0).collect());
+                let aligned = cuda.run(&signal, &()).unwrap().meta().rechecked;
+                println!(
+                    "dtw, band {band}, {keep:?}: {nodes} nodes, {} windows, {edges} edges of {aligned} aligned pairs, {seconds:.3} s",
+                    plan.windows().len(),
+                );
+                if nodes < 2000 {
+                    let (cpu, expected, same) = run(&plan, &signal);
+                    assert_eq!((edges, hash), (expected, same));
+                    println!(
+                        "  CPU {cpu:.3} s, {:.1} times as long, the same edges",
+                        cpu / seconds
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// A number from 0 to 1 that looks random.
 fn between(at: u32) -> f32 {
     (at.wrapping_mul(0x9e37_79b9) >> 8) as f32 / (1 << 24) as f32
@@ -276,6 +321,9 @@ fn main() {
     println!("{} | {} threads", info.name, rayon::current_num_threads());
     if asked.iter().any(|a| a == "ranks") {
         ranks(&device);
+    }
+    if asked.iter().any(|a| a == "warp") {
+        warp(&device);
     }
     if asked.iter().any(|a| a == "strongest") {
         strongest(&device);

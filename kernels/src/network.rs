@@ -1,4 +1,5 @@
-//! `network_prepare.cu`, `network_walk.cu` and `network_order.cu`; `network_rank_prepare.cu` and `network_rank_walk.cu`.
+//! `network_prepare.cu`, `network_walk.cu` and `network_order.cu`; `network_rank_prepare.cu` and `network_rank_walk.cu`;
+//! `network_warp.cu`.
 
 use crate::arguments::n;
 
@@ -80,3 +81,10 @@ pub const RANK_WALK_SHARED_BYTES: usize = 4 * 2 * BLOCK * NODE_WORDS * 4;
 
 /// Longest window of rank measures: sums of products of ranks, (W³ − W)/3 at most, are below 2^31.
 pub const LONGEST_RANKS: usize = 1860;
+
+/// Where [`NetworkWarp`] counts pairs that it keeps.
+pub const WARP_KEPT: usize = 1;
+/// Pairs that it aligned.
+pub const WARP_ALIGNED: usize = 2;
+/// Numbers that it counts.
+pub const WARP_TALLY: usize = 3;

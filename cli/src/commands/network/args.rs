@@ -136,7 +136,7 @@ pub(crate) enum FdrName {
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("keep").required(true).multiple(false),
-    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes), (frames, height, width) or (frames, height, width, 3), or `positions` (samples, nodes, 2 or 3), and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and one value per node on each line, frames, or a recording of spikes. Frames are a folder of .png, .tif, .bmp, .pgm or .ppm images of one format, a .tif of many pages, a video (.mp4, .avi and others, through the program ffmpeg), or raw bytes (--frames). Optional arrays of the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) computes pearson, gaussian-information, spearman and kendall with --threshold, --density, --top or --surrogates."
+    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes), (frames, height, width) or (frames, height, width, 3), or `positions` (samples, nodes, 2 or 3), and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and one value per node on each line, frames, or a recording of spikes. Frames are a folder of .png, .tif, .bmp, .pgm or .ppm images of one format, a .tif of many pages, a video (.mp4, .avi and others, through the program ffmpeg), or raw bytes (--frames). Optional arrays of the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) computes pearson, gaussian-information, spearman and kendall with --threshold, --density, --top or --surrogates, and dtw."
 )]
 pub struct Compute {
     #[command(flatten)]

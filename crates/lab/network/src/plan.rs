@@ -213,11 +213,11 @@ impl Plan {
     }
 
     /// The same on `device`, which works on Pearson correlations (and the information made of them) and on rank
-    /// correlations with every [`Threshold`] but [`Threshold::TopPerNode`]. A CUDA device that the user named ([`Device::is_explicit`]) does it
+    /// correlations with every [`Threshold`] but [`Threshold::TopPerNode`], and on time warping. A CUDA device that the user named ([`Device::is_explicit`]) does it
     /// however little there is to do; [`Device::auto`] leaves to the CPU's threads what they do about as
     /// fast as CUDA starts, what CUDA has no kernel for, and the rest of the work where the device falls
     /// short of memory. The edges are the same. Pearson's values are within 10⁻⁵ of f64's, not bit for bit
-    /// the CPU's; those of rank correlations are.
+    /// the CPU's; those of rank correlations and of time warping are.
     ///
     /// # Errors
     /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) where the user named a CUDA device that
@@ -345,11 +345,17 @@ impl Plan {
     fn rate(&self, threads: usize) -> f64 {
         /// Of a multiprocessor: a sketch of the walk reached 5.5e12 on the 132 of an H200.
         const MULTIPROCESSOR: f64 = 4e10;
+        /// Time warping in f64, whose sums wait for each other.
+        const WARPING: f64 = 4e9;
+        let multiprocessor = match self.spec.measure {
+            Measure::Warping { .. } => WARPING,
+            _ => MULTIPROCESSOR,
+        };
         match self.placement.contexts() {
             [] => self.arch.rate() * threads as f64,
             contexts => {
                 let all = contexts.iter().map(|c| c.info().multiprocessors);
-                f64::from(all.sum::<u32>().max(1)) * MULTIPROCESSOR
+                f64::from(all.sum::<u32>().max(1)) * multiprocessor
             }
         }
     }

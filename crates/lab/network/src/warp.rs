@@ -31,18 +31,31 @@ pub(crate) struct TimeWarp {
 
 /// The samples of a window as they are compared, node after node, and their envelopes: the largest and least within the
 /// band.
-struct WindowSamples {
-    length: usize,
-    samples: Vec<f64>,
-    upper: Vec<f64>,
-    lower: Vec<f64>,
+pub(crate) struct WindowSamples {
+    pub(crate) length: usize,
+    pub(crate) samples: Vec<f64>,
+    pub(crate) upper: Vec<f64>,
+    pub(crate) lower: Vec<f64>,
     /// Nodes with samples to compare.
-    defined: Vec<u32>,
+    pub(crate) defined: Vec<u32>,
 }
 
 impl WindowSamples {
     fn of<'a>(&self, list: &'a [f64], node: u32) -> &'a [f64] {
         &list[node as usize * self.length..][..self.length]
+    }
+
+    /// The same with the lists of defined nodes only, in the order of `defined`.
+    pub(crate) fn without_undefined(mut self) -> Self {
+        let length = self.length;
+        for list in [&mut self.samples, &mut self.upper, &mut self.lower] {
+            for (to, node) in self.defined.iter().enumerate() {
+                let from = *node as usize * length;
+                list.copy_within(from..from + length, to * length);
+            }
+            list.truncate(self.defined.len() * length);
+        }
+        self
     }
 }
 
@@ -81,10 +94,7 @@ impl TimeWarp {
     ) -> (ExactWindow, u64) {
         let length = chunk.window.length;
         let (prepared, undefined) = self.prepare(signal, chunk.start_of(q), length);
-        let most = match keep {
-            Keep::Reaching { threshold, .. } => threshold * threshold * (1.0 + ROUNDING),
-            _ => f64::INFINITY,
-        };
+        let most = most_squares(keep);
         let vectors = pulp::Arch::new();
         let rows: Vec<RowPairs> = (0..prepared.defined.len())
             .into_par_iter()
@@ -101,7 +111,7 @@ impl TimeWarp {
     }
 
     /// A window's samples, normalised if asked for, and the nodes that have none to compare.
-    fn prepare(
+    pub(crate) fn prepare(
         &self,
         signal: &Signal<'_>,
         start: usize,
@@ -194,6 +204,14 @@ impl TimeWarp {
                 pairs.push((i, *j, squares[lane].sqrt()));
             }
         }
+    }
+}
+
+/// No pair is kept whose squared distance is beyond this.
+pub(crate) fn most_squares(keep: Keep) -> f64 {
+    match keep {
+        Keep::Reaching { threshold, .. } => threshold * threshold * (1.0 + ROUNDING),
+        _ => f64::INFINITY,
     }
 }
 
@@ -445,6 +463,22 @@ mod tests {
             kept > 1_000 && warped >= kept && warped < all_pairs,
             "{kept} {warped} {all_pairs}"
         );
+    }
+
+    #[test]
+    fn undefined_nodes_are_left_out_of_lists() {
+        let list = |scale: f64| -> Vec<f64> { (0..8).map(|at| scale * f64::from(at)).collect() };
+        let all = WindowSamples {
+            length: 2,
+            samples: list(1.0),
+            upper: list(10.0),
+            lower: list(-1.0),
+            defined: vec![1, 3],
+        };
+        let some = all.without_undefined();
+        assert_eq!(some.samples, [2.0, 3.0, 6.0, 7.0]);
+        assert_eq!(some.upper, [20.0, 30.0, 60.0, 70.0]);
+        assert_eq!(some.lower, [-2.0, -3.0, -6.0, -7.0]);
     }
 
     #[test]

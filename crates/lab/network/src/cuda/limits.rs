@@ -3,6 +3,7 @@
 use betz_base::{Error, Result};
 use betz_kernels::network as kernels;
 
+use super::warps::MOST_BAND;
 use crate::rank::RankMeasure;
 use crate::spec::{Measure, NetworkSpec, Taper, Threshold};
 
@@ -40,6 +41,15 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
             "network on a CUDA device: expected {what}, got {got}"
         )))
     };
+    if let Measure::Warping { band, .. } = spec.measure {
+        return match band.min(spec.window.length - 1) > MOST_BAND {
+            true => refuse(
+                &format!("a band of up to {MOST_BAND} samples for dtw"),
+                band.to_string(),
+            ),
+            false => Ok(()),
+        };
+    }
     let ranks = RankMeasure::of(spec.measure).is_some();
     if !(ranks
         || matches!(
@@ -48,7 +58,7 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
         ))
     {
         return refuse(
-            "the measure pearson, gaussian-information, spearman or kendall",
+            "the measure pearson, gaussian-information, spearman, kendall or dtw",
             spec.measure.name().to_owned(),
         );
     }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! `kernels/network_prepare.cu`, `network_walk.cu` and `network_order.cu` say how. Rank measures are exact and need no
-//! recheck: samples ─► ranks or signs ─► walk, in `network_rank_prepare.cu` and `network_rank_walk.cu`. Every device has all samples of a
+//! recheck: samples ─► ranks or signs ─► walk, in `network_rank_prepare.cu` and `network_rank_walk.cu`. Time warping goes
+//! through a window's pairs one by one, in `network_warp.cu`. Every device has all samples of a
 //! chunk and a share of its tiles; a tile's sums do not depend on who walks it.
 
 mod correlations;
@@ -24,6 +25,9 @@ pub(crate) mod surrogates;
 #[cfg(test)]
 mod tests;
 mod walker;
+#[cfg(test)]
+mod warp_tests;
+mod warps;
 
 use betz_base::{Error, ErrorKind, Progress, Result};
 use betz_kernels::{Sample, network as kernels};
@@ -36,10 +40,12 @@ use crate::plan::Plan;
 use crate::scan::Keep;
 use crate::signal::{Signal, SignalData};
 use crate::spec::{Measure, Sign};
+use crate::warp::{TimeWarp, most_squares};
 use crate::window::Chunk;
 
 use limits::Limits;
 use walker::{WalkRequest, WalkResult, Walker};
+use warps::Warper;
 
 /// Counts and times of [`Plan::count_on_device`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -79,9 +85,10 @@ impl DeviceCount {
     }
 }
 
-/// A walker on each device of a plan.
+/// A walker, or a warper, on each device of a plan.
 pub(crate) struct Walkers {
     each: Vec<Walker>,
+    warpers: Vec<Warper>,
     windows: usize,
 }
 
@@ -122,9 +129,59 @@ impl Walkers {
             }
             Ok((each, windows))
         }
+        if let Measure::Warping { band, .. } = plan.spec().measure {
+            let contexts = plan.placement().contexts();
+            let open = |(at, context)| {
+                let length = plan.spec().window.length;
+                Warper::open(context, (band, length), (at, contexts.len()))
+            };
+            return Ok(Self {
+                each: Vec::new(),
+                warpers: contexts
+                    .iter()
+                    .enumerate()
+                    .map(open)
+                    .collect::<Result<_>>()?,
+                // One after the other: each takes long.
+                windows: 1,
+            });
+        }
         let (each, windows) =
             with_samples!(signal, samples => open(plan, limits, samples, signal.nodes()))?;
-        Ok(Self { each, windows })
+        Ok(Self {
+            each,
+            warpers: Vec::new(),
+            windows,
+        })
+    }
+
+    /// The nearest pairs of a chunk by dynamic time warping.
+    fn warp(
+        &self,
+        warp: TimeWarp,
+        (plan, signal): (&Plan, &Signal<'_>),
+        chunk: &Chunk,
+        most: u64,
+        progress: &dyn Progress,
+    ) -> Result<ChunkResult> {
+        let keep = Keep::new(plan.spec(), plan.nodes);
+        let (mut windows, mut aligned) = (Vec::new(), 0);
+        for q in 0..chunk.windows {
+            let (start, length) = (chunk.start_of(q), chunk.window.length);
+            let (samples, undefined) = warp.prepare(signal, start, length);
+            let samples = samples.without_undefined();
+            let squares = most_squares(keep);
+            let find = |warper: &Warper| warper.pairs(&samples, warp.band, squares, progress);
+            let mut pairs = Vec::new();
+            for found in on_each(&mut self.warpers.iter().collect::<Vec<_>>(), &|w| find(w))? {
+                aligned += found.aligned;
+                pairs.extend(found.pairs.iter().map(|(i, j, sum)| (*i, *j, sum.sqrt())));
+            }
+            windows.push((pairs, undefined));
+        }
+        let mut result = ChunkResult::exact(windows, plan.spec(), plan.nodes, most)?;
+        result.edges.counts.rechecked = aligned;
+        Ok(result)
     }
 
     /// Most windows of a chunk.
@@ -144,6 +201,10 @@ impl Walkers {
         most: u64,
         progress: &dyn Progress,
     ) -> Result<ChunkResult> {
+        if let Measure::Warping { band, normalised } = plan.spec().measure {
+            let warp = TimeWarp { band, normalised };
+            return self.warp(warp, (plan, signal), chunk, most, progress);
+        }
         let mut result = match Keep::new(plan.spec(), plan.nodes) {
             Keep::Reaching { .. } => {
                 let cut = cut(plan, chunk, most)?;
@@ -229,32 +290,37 @@ impl Walkers {
         };
         let nodes = signal.nodes();
         let range = chunk.start * nodes..(chunk.start + chunk.samples()) * nodes;
-        let (first, others) = match self.each.split_first_mut() {
-            Some(split) => split,
-            None => return Ok(Vec::new()),
-        };
-        let find = |walker: &mut Walker| {
+        on_each(&mut self.each, &|walker| {
             with_samples!(signal, samples => {
                 walker.find(&samples[range.clone()], &asked, progress)
             })
-        };
-        let find = &find;
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (others.iter_mut())
-                .map(|walker| scope.spawn(move || find(walker)))
-                .collect();
-            let mut found = vec![find(first)];
-            for thread in threads {
-                found.push(thread.join().unwrap_or_else(|_| {
-                    Err(Error::new(
-                        ErrorKind::Internal,
-                        "network on a CUDA device: a thread ended early",
-                    ))
-                }));
-            }
-            found.into_iter().collect()
         })
     }
+}
+
+/// The results of `find` for each of the devices, in a thread of its own for all but the first.
+fn on_each<W: Send, R: Send>(
+    each: &mut [W],
+    find: &(dyn Fn(&mut W) -> Result<R> + Sync),
+) -> Result<Vec<R>> {
+    let Some((first, others)) = each.split_first_mut() else {
+        return Ok(Vec::new());
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (others.iter_mut())
+            .map(|worker| scope.spawn(move || find(worker)))
+            .collect();
+        let mut found = vec![find(first)];
+        for thread in threads {
+            found.push(thread.join().unwrap_or_else(|_| {
+                Err(Error::new(
+                    ErrorKind::Internal,
+                    "network on a CUDA device: a thread ended early",
+                ))
+            }));
+        }
+        found.into_iter().collect()
+    })
 }
 
 fn cut(plan: &Plan, chunk: &Chunk, most: u64) -> Result<Cut> {
@@ -283,7 +349,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) for a plan on the CPU;
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a plan without a threshold; as for [`Plan::stream`].
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a plan without a threshold, or of time warping; as for [`Plan::stream`].
     pub fn count_on_device(
         &self,
         signal: &Signal<'_>,
@@ -294,6 +360,11 @@ impl Plan {
             return Err(Error::new(
                 ErrorKind::DeviceUnavailable,
                 "network on a CUDA device: expected a plan on one, got one on the CPU",
+            ));
+        }
+        if let Measure::Warping { .. } = self.spec().measure {
+            return Err(Error::argument(
+                "network on a CUDA device: expected a correlation, whose edges are counted there, got dtw",
             ));
         }
         // Nothing is brought to the host: as much room as there is.
