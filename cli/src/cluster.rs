@@ -4,12 +4,13 @@ use betz::team::Team;
 use betz::{Error, Result};
 
 use crate::commands::train::args::DecoderKind;
-use crate::commands::{mine, network, train};
+use crate::commands::{mine, network, simulate, train};
 use crate::device;
 use crate::report;
 
 pub use crate::commands::mine::args::Mine;
 pub use crate::commands::network::args::Compute as Network;
+pub use crate::commands::simulate::args::Simulate;
 pub use crate::commands::train::args::Train;
 
 /// Starts the clock and the threads: as many as the system or `RAYON_NUM_THREADS` gives.
@@ -63,6 +64,15 @@ pub fn mine(team: &'static dyn Team, mut args: Mine) -> Result<()> {
 pub fn network(team: &dyn Team, mut args: Network) -> Result<()> {
     args.common.device = of_rank(team, &args.common.device)?;
     network::compute::run_by(team, &args)
+}
+
+/// `betz simulate` of a spiking network: the team shares out the neurons and the synapses onto them; the first process tells
+/// and writes. Spikes are the same for any team.
+///
+/// # Errors
+/// As the command's, and the team's.
+pub fn simulate(team: &'static dyn Team, args: Simulate) -> Result<()> {
+    simulate::run_by(team, &args)
 }
 
 /// The device of one process: the GPU of its number where there are several and all are asked for.

@@ -1,6 +1,6 @@
 //! `betz-mpi`: what `betz` does, by the ranks of an MPI job: `mpirun -n 4 betz-mpi train week.npz --out week.betz`.
 //!
-//! Every rank runs the same command; each takes its share of the recording, and the first writes what comes of it. A
+//! Every rank runs the same command; each takes its share of the recording or network, and the first writes what comes of it. A
 //! rank that fails says why and ends the job.
 
 mod team;
@@ -19,7 +19,7 @@ use mpi::traits::Communicator;
 
 use team::Ranks;
 
-/// Long recordings, by the ranks of an MPI job
+/// Long recordings and large networks, by the ranks of an MPI job
 #[derive(Parser)]
 #[command(name = "betz-mpi", version = betz::VERSION, max_term_width = 100)]
 struct Arguments {
@@ -39,6 +39,10 @@ enum Command {
     /// Compute a correlation network, as `betz network compute` does: each rank computes its share of the windows, and
     /// of the pairs of a window that is shared. The network is the same, to the last bit, for any number of ranks
     Network(Box<cluster::Network>),
+    /// Simulate a spiking network, as `betz simulate` does: each rank has a share of the neurons and the synapses onto
+    /// them, on its CPU, and sends its spikes to the others once in a shortest delay. Spikes are the same for any number
+    /// of ranks. --threads and --memory are a rank's
+    Simulate(Box<cluster::Simulate>),
 }
 
 /// Time that a failed rank leaves rank 0 to report the same error.
@@ -103,5 +107,6 @@ fn run(team: &'static dyn Team, arguments: Arguments) -> Result<()> {
         Command::Train(args) => cluster::train(team, *args),
         Command::Mine(args) => cluster::mine(team, *args),
         Command::Network(args) => cluster::network(team, *args),
+        Command::Simulate(args) => cluster::simulate(team, *args),
     }
 }

@@ -2,6 +2,7 @@
 
 use betz::team::{Team, add};
 use betz::{Error, ErrorKind, Result};
+use mpi::datatype::PartitionMut;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Root, Source};
 
@@ -68,6 +69,10 @@ impl Team for Ranks {
         let world = SimpleCommunicator::world();
         let mut lengths = vec![0_u64; self.size];
         world.all_gather_into(&(own.len() as u64), &mut lengths[..]);
+        let total = (lengths.iter()).fold(0_u64, |sum, length| sum.saturating_add(*length));
+        if total <= self.block as u64 {
+            return Ok(gather_at_once(&world, own, &lengths));
+        }
         (lengths.iter().enumerate())
             .map(|(rank, &length)| {
                 let mut words = if rank == self.rank {
@@ -134,6 +139,30 @@ impl Team for Ranks {
         }
         Ok(())
     }
+}
+
+/// The words of every rank, which are few, by one call.
+fn gather_at_once(world: &SimpleCommunicator, own: &[u64], lengths: &[u64]) -> Vec<Vec<u64>> {
+    let counts: Vec<i32> = lengths.iter().map(|length| *length as i32).collect();
+    let mut next = 0;
+    let displacements: Vec<i32> = (counts.iter())
+        .map(|count| {
+            let begin = next;
+            next += count;
+            begin
+        })
+        .collect();
+    let mut words = vec![0_u64; next as usize];
+    let mut partition = PartitionMut::new(&mut words[..], &counts[..], &displacements[..]);
+    world.all_gather_varcount_into(own, &mut partition);
+    let mut rest = &words[..];
+    (counts.iter())
+        .map(|&count| {
+            let (own, others) = rest.split_at(count as usize);
+            rest = others;
+            own.to_vec()
+        })
+        .collect()
 }
 
 /// Two words a number, the low one first.

@@ -195,6 +195,66 @@ fn any_number_of_ranks_gives_the_same_bytes() {
 }
 
 #[test]
+fn a_spiking_network_is_the_same_for_any_number_of_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let network = r#"{"step_ms": 0.1, "seed": 4, "populations": [
+        {"name": "e", "neurons": 400, "poisson": {"rate_hz": 9000, "weight": 90}},
+        {"name": "i", "neurons": 100, "neuron": {"adex": {"c_m_pf": {"low": 200, "high": 300}}},
+            "synapse": {"exponential": {"tau_ms": 3}}}], "projections": [
+        {"source": "e", "target": "i", "rule": {"fixed_in": {"count": 40}}, "weight": 120, "delay_ms": 0.8},
+        {"source": "e", "target": "e", "rule": {"fixed_in": {"count": 40}}, "weight": {"low": 0, "high": 60},
+            "delay_ms": {"low": 0.5, "high": 3}, "plasticity": {"a_plus": 0.05, "a_minus": 0.04, "high": 60}},
+        {"source": "i", "target": "e", "rule": {"fixed_in": {"count": 20}}, "weight": -150, "delay_ms": 0.8}]}"#;
+    fs::write(folder.join("net.json"), network).unwrap();
+    fs::write(folder.join("drive.csv"), "0,0\n0.05,200\n0.15,0\n").unwrap();
+    let command =
+        "simulate --spec net.json --seconds 0.3 --stimulus i=drive.csv --trace 0,450 --device cpu";
+    let files = ["spikes.npz", "counts.txt", "v.csv", "synapses.bin"];
+    let mut first: Option<Vec<Vec<u8>>> = None;
+    for (ranks, threads) in [(1, 1), (2, 1), (3, 2), (7, 1)] {
+        let by = |name: &str| format!("by{ranks}.{name}");
+        let [out, counts, traces, synapses] = files.map(by);
+        let outputs = format!(
+            "--threads {threads} --out {out} --counts {counts} --traces {traces} --write-connections {synapses} --json"
+        );
+        let Some(output) = good(folder, ranks, &format!("{command} {outputs}")) else {
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stdout);
+        // Told once.
+        assert_eq!(said.matches("\"hash\"").count(), 1, "{said}");
+        let bytes = files.map(|name| fs::read(folder.join(by(name))).unwrap());
+        let spikes = Recording::read_npz(&folder.join(by("spikes.npz")))
+            .unwrap()
+            .spikes;
+        assert!(spikes.total() > 1_000.0);
+        let first = first.get_or_insert(bytes.to_vec());
+        for (name, (got, expected)) in files.iter().zip(bytes.iter().zip(first.iter())) {
+            assert!(got == expected, "{ranks} ranks of {threads}: {name}");
+        }
+    }
+    let size = good(folder, 3, "simulate --model pd14 --dry-run --json").unwrap();
+    let said = String::from_utf8_lossy(&size.stdout);
+    assert!(said.contains("\"rank_bytes\""), "{said}");
+    for (arguments, code, expected) in [
+        ("simulate --out arm.npz", 2, "expected a spiking network"),
+        ("simulate --spec net.json --live", 2, "got several ranks"),
+        (
+            "simulate --spec net.json --stimulus e=-",
+            2,
+            "every rank can read",
+        ),
+        ("simulate --model pd14 --memory 60MB", 1, "rank 0 of 3"),
+    ] {
+        let output = run(folder, 3, arguments).unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(expected), "{arguments}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said_once_and_nothing_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -10,6 +10,7 @@ use super::lab_args::{Chains, ClosedLoop, SpikingArgs};
 use crate::common_args::Common;
 use crate::parse::seconds;
 
+/// Arguments of `betz simulate`.
 #[derive(Args)]
 #[command(
     group = clap::ArgGroup::new("net").multiple(true),
@@ -20,7 +21,7 @@ use crate::parse::seconds;
     subcommand_negates_reqs = true,
     after_help = "Examples:\n  betz simulate --out arm.npz --test-out later.npz\n  betz simulate --sym26 --out spikes.csv\n  betz simulate --model pd14 --scale 0.1 --raster\n  betz simulate --closed-loop --decoder ole,kalman,refit"
 )]
-pub(crate) struct Simulate {
+pub struct Simulate {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Recording to write: .npz, or .csv (one label,seconds per line) for networks with chains.

@@ -28,6 +28,8 @@ use std::path::Path;
 
 #[cfg(feature = "lab")]
 use betz::spiking::{Network, models};
+#[cfg(feature = "lab")]
+use betz::team::{Alone, Team};
 use betz::{Error, Result};
 
 use crate::device;
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
     }
     #[cfg(feature = "lab")]
     if args.spiking.is_asked_for() {
-        return spiking::run(args);
+        return spiking::run_by(&Alone, args);
     }
     device::cpu_for("such a simulation", &args.common.device)?;
     #[cfg(feature = "lab")]
@@ -62,6 +64,17 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
         return chains::run(args, out);
     }
     population::run(args, out)
+}
+
+/// A spiking network by a team, whose processes share out its neurons; the first tells and writes.
+#[cfg(feature = "lab")]
+pub(crate) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
+    if args.change.is_some() || !args.spiking.is_asked_for() || args.spiking.patterns {
+        return Err(Error::argument(
+            "simulate: expected a spiking network (--spec, --model, --ring, --full, --random or --connections), which alone ranks share out; betz simulate does the rest",
+        ));
+    }
+    spiking::run_by(team, args)
 }
 
 /// A model of the literature by its name, kept to `scale`, or a file of JSON; `option` is what asked for it.

@@ -11,6 +11,7 @@ use betz::spiking::{
     CurrentTable, Engine, Interpolation, ListedSynapse, Network, Options, Phases, Report,
     write_counts,
 };
+use betz::team::Team;
 use betz::{Error, ErrorKind, Progress, Result};
 use serde::Serialize;
 
@@ -56,6 +57,9 @@ struct PlanReport {
     threads: usize,
     bytes: u64,
     building_bytes: u64,
+    /// Most bytes of a rank, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rank_bytes: Option<u64>,
     shortest_delay_steps: u32,
     longest_delay_steps: u32,
     weight_unit: f64,
@@ -83,6 +87,8 @@ struct SpikingReport {
     device: String,
     path: &'static str,
     threads: usize,
+    #[serde(skip_serializing_if = "alone")]
+    ranks: usize,
     bytes: u64,
     /// Largest sum of inputs of a step, as a share of the fixed-point range.
     fixed_point_use: f64,
@@ -95,6 +101,11 @@ struct SpikingReport {
     interrupted: bool,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // Serde's form.
+fn alone(ranks: &usize) -> bool {
+    *ranks == 1
+}
+
 /// Mean rate of a population after `--settle`.
 #[derive(Serialize)]
 struct Rate {
@@ -103,7 +114,8 @@ struct Rate {
     hz: f64,
 }
 
-pub(super) fn run(args: &Simulate) -> Result<()> {
+/// By a team of processes; the first tells and writes.
+pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     let asked = &args.spiking;
     if asked.patterns {
         return super::patterns::run(args);
@@ -111,18 +123,26 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let network = network(args)?;
     let (steps, settle) = lengths(args, &network)?;
     check_files(args)?;
-    let options = options(args, &network)?;
+    let options = options(team, args, &network)?;
     if asked.dry_run {
-        return report::tell(&plan(&network, &options, steps)?, args.common.json);
+        let plan = plan(team, &network, &options, steps)?;
+        return match team.rank() {
+            0 => report::tell(&plan, args.common.json),
+            _ => Ok(()),
+        };
     }
     report::stop_on_interrupt();
     let bar = Bar::new();
-    let mut engine = Engine::build(&network, &options, &bar)?;
-    if let Some(path) = &asked.write_spec {
+    let mut engine = match team.size() {
+        1 => Engine::build(&network, &options, &bar)?,
+        _ => Engine::build_in(team, &network, &options, &bar)?,
+    };
+    let first = team.rank() == 0;
+    if let (true, Some(path)) = (first, &asked.write_spec) {
         let text = network.to_json()?;
         write_atomically(path, |file| writeln!(file, "{text}"))?;
     }
-    drive(&mut engine, asked)?;
+    drive(team, &mut engine, asked)?;
     let mut activity = Activity::new(&network, SHOWN_MS);
     let mut ran = RunTotals::default();
     ran.steps(&mut engine, settle, &bar)?;
@@ -138,8 +158,12 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     };
     ran.steps(&mut engine, steps - heard, &bar)?;
     drop(bar);
-    ran.heard(&mut engine, heard, &mut activity, asked.live)?;
+    let ends = team.size() == 1;
+    ran.heard(&mut engine, heard, &mut activity, asked.live, ends)?;
     let report = engine.run(0, &())?;
+    if !first {
+        return others(&engine, args, ran.interrupted);
+    }
     let place = |path: &Option<PathBuf>| {
         (path.as_deref()).map(|path| files::destination(path, !ran.interrupted))
     };
@@ -164,6 +188,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         rates_hz: rates(&engine, &before, settle.min(engine.steps())),
         phases: asked.phases.then_some(ran.phases),
         recording,
+        ranks: team.size(),
         ..SpikingReport::new(&engine, report, &ran, network.step_ms)
     };
     if drawn {
@@ -171,6 +196,19 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     }
     report::tell(&simulated, args.common.json)?;
     match simulated.interrupted {
+        true => Err(report::interrupted("the simulation")),
+        false => Ok(()),
+    }
+}
+
+/// The part of a rank that writes nothing: it sends what the first one asks for.
+fn others(engine: &Engine, args: &Simulate, interrupted: bool) -> Result<()> {
+    if args.spiking.write_connections.is_some() {
+        for projection in 0..engine.network().projections.len() {
+            engine.weights(projection)?;
+        }
+    }
+    match interrupted {
         true => Err(report::interrupted("the simulation")),
         false => Ok(()),
     }
@@ -201,11 +239,12 @@ fn check_files(args: &Simulate) -> Result<()> {
 }
 
 /// Options of the engine for `network`.
-fn options(args: &Simulate, network: &Network) -> Result<Options> {
+fn options(team: &dyn Team, args: &Simulate, network: &Network) -> Result<Options> {
     let asked = &args.spiking;
     let threads = match asked.threads {
         Some(threads) => threads,
-        None if asked.live || network.neurons() < SHARED_FROM => 1,
+        // Ranks are the threads of a team.
+        None if asked.live || network.neurons() < SHARED_FROM || team.size() > 1 => 1,
         None => rayon::current_num_threads(),
     };
     let device = device::open(&args.common.device)
@@ -216,6 +255,11 @@ fn options(args: &Simulate, network: &Network) -> Result<Options> {
             "--live: expected one thread, got --threads {threads}"
         )));
     }
+    if asked.live && team.size() > 1 {
+        return Err(Error::argument(
+            "--live: expected betz simulate, got several ranks",
+        ));
+    }
     let traced = match &asked.trace {
         Some(list) => parse::ranges("--trace", list, network.neurons() as usize)?,
         None => Vec::new(),
@@ -225,8 +269,8 @@ fn options(args: &Simulate, network: &Network) -> Result<Options> {
         threads,
         memory_limit: asked.memory,
         record_spikes: match &args.out {
-            Some(_) => usize::try_from(asked.max_spikes).unwrap_or(usize::MAX),
-            None => 0,
+            Some(_) if team.rank() == 0 => usize::try_from(asked.max_spikes).unwrap_or(usize::MAX),
+            _ => 0,
         },
         record_potentials: traced.iter().map(|&neuron| neuron as u32).collect(),
         time_phases: asked.phases,
@@ -252,6 +296,7 @@ impl SpikingReport {
             us_per_step: ran.seconds * 1e6 / steps.max(1.0),
             synaptic_events: engine.synaptic_events(),
             threads: report.threads,
+            ranks: 1,
             bytes: engine.plan().bytes(),
             fixed_point_use: engine.fixed_point_use(),
             rates_hz: Vec::new(),
@@ -319,12 +364,13 @@ fn listed(path: &Path, neurons: u32, ignore_delays: bool) -> Result<Vec<ListedSy
 }
 
 /// Lets the files of `--stimulus` drive their populations.
-fn drive(engine: &mut Engine, asked: &SpikingArgs) -> Result<()> {
+fn drive(team: &dyn Team, engine: &mut Engine, asked: &SpikingArgs) -> Result<()> {
     let interpolation = match asked.interpolate {
         true => Interpolation::Linear,
         false => Interpolation::Hold,
     };
     for part in asked.stimulus.iter().flat_map(|list| list.split(',')) {
+        refuse_pipe(team, part)?;
         let Some((name, file)) = part.split_once('=') else {
             return Err(Error::argument(format!(
                 "--stimulus: expected POPULATION=FILE, got '{part}'"
@@ -345,6 +391,20 @@ fn drive(engine: &mut Engine, asked: &SpikingArgs) -> Result<()> {
         engine
             .drive(population, Box::new(table))
             .map_err(|e| e.at("--stimulus"))?;
+    }
+    Ok(())
+}
+
+/// Refuses a pipe where several ranks would read it.
+fn refuse_pipe(team: &dyn Team, part: &str) -> Result<()> {
+    let Some((_, file)) = part.split_once('=') else {
+        return Ok(());
+    };
+    let is_file = || std::fs::metadata(file).map_or(true, |m| m.is_file());
+    if team.size() > 1 && (file == "-" || !is_file()) {
+        return Err(Error::argument(format!(
+            "--stimulus: expected a file that every rank can read, got '{file}', which only one process could read"
+        )));
     }
     Ok(())
 }
@@ -380,12 +440,30 @@ fn lengths(args: &Simulate, network: &Network) -> Result<(u64, u64)> {
     Ok((length, steps("--settle", asked.settle.unwrap_or(0.0))?))
 }
 
-fn plan(network: &Network, options: &Options, steps: u64) -> Result<PlanReport> {
-    let (plan, ran) = Engine::plan_for(network, options)?;
+fn plan(team: &dyn Team, network: &Network, options: &Options, steps: u64) -> Result<PlanReport> {
+    let (plan, ran, share) = match team.size() {
+        1 => {
+            let (plan, ran) = Engine::plan_for(network, options)?;
+            (plan, ran, None)
+        }
+        ranks => {
+            let (plan, ran) = Engine::plan_in(team, network, options)?;
+            let share = plan.share_bytes(plan.threads.div_ceil(ranks));
+            (plan, ran, Some(share))
+        }
+    };
+    let each = share.map(|bytes| {
+        format!(
+            "\n{}: at most {:.1} MB each",
+            count(team.size() as u64, "rank"),
+            bytes as f64 / 1e6
+        )
+    });
     Ok(PlanReport {
         text: format!(
-            "{}: {plan}\n{} of {} ms",
+            "{}: {plan}{}\n{} of {} ms",
             ran.device,
+            each.unwrap_or_default(),
             count(steps, "step"),
             network.step_ms
         ),
@@ -395,6 +473,7 @@ fn plan(network: &Network, options: &Options, steps: u64) -> Result<PlanReport> 
         threads: plan.threads,
         bytes: plan.bytes(),
         building_bytes: plan.building_bytes,
+        rank_bytes: share,
         shortest_delay_steps: plan.shortest_delay,
         longest_delay_steps: plan.longest_delay,
         weight_unit: plan.weight_unit,
@@ -442,20 +521,21 @@ impl RunTotals {
     }
 
     /// Runs the steps one by one and hands each to the raster. Steps that are watched `live` run in real time and are
-    /// drawn as they come.
+    /// drawn as they come. Ctrl-C `ends` them, unless other ranks would wait.
     fn heard(
         &mut self,
         engine: &mut Engine,
         steps: u64,
         activity: &mut Activity,
         live: bool,
+        ends: bool,
     ) -> Result<()> {
         let begun = std::time::Instant::now();
         let step_seconds = engine.network().step_ms * 1e-3;
         let mut fired = Vec::new();
         let mut view = live.then(super::activity::View::open).transpose()?;
         for step in 0..steps {
-            if report::UntilInterrupted.cancelled() || self.interrupted {
+            if ends && report::UntilInterrupted.cancelled() || self.interrupted {
                 self.interrupted = true;
                 break;
             }
@@ -631,6 +711,11 @@ impl Outcome for SpikingReport {
             "{:.3} s on {}: {:.4} s per second of the network, {:.2} µs per step; built in {:.2} s, {:.1} MB",
             self.seconds,
             match self.path {
+                "threads" if self.ranks > 1 => format!(
+                    "{} of {}",
+                    count(self.ranks as u64, "rank"),
+                    count(self.threads as u64, "thread")
+                ),
                 "threads" => count(self.threads as u64, "thread"),
                 path => format!("{} ({path})", self.device),
             },

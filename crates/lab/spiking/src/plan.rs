@@ -214,6 +214,31 @@ impl Plan {
         .fold(0, |sum, b| sum.saturating_add(*b))
     }
 
+    /// Bytes of the share of so many of its threads, as one rank of a team has it.
+    pub fn share_bytes(&self, threads: usize) -> u64 {
+        let all = [self.state_bytes, self.ring_bytes, self.synapse_bytes];
+        let all: u128 = all.iter().map(|bytes| u128::from(*bytes)).sum();
+        let own = all * threads as u128 / self.threads.max(1) as u128;
+        // Tables are made whole by every rank, and each counts all neurons' spikes.
+        let whole = u128::from(self.building_bytes) + 4 * u128::from(self.neurons);
+        u64::try_from(own + whole).unwrap_or(u64::MAX)
+    }
+
+    /// Refuses a rank's share of so many threads that takes more than `limit` bytes.
+    pub(crate) fn fit_share(&self, threads: usize, limit: u64) -> Result<()> {
+        let bytes = self.share_bytes(threads);
+        if bytes > limit {
+            return Err(Error::no_memory(
+                format!(
+                    "expected a share of at most {limit} bytes, got {bytes}: {threads} of the {} threads of {self}",
+                    self.threads
+                ),
+                bytes as usize,
+            ));
+        }
+        Ok(())
+    }
+
     /// Refuses what takes more than `limit` bytes.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! A team of threads, which tests of several crates share.
 
+use std::boxed::Box;
 use std::prelude::rust_2024::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -48,6 +49,20 @@ pub fn run_team<T: Send>(size: usize, work: impl Fn(&ThreadTeam<'_>) -> T + Sync
         };
         members.into_iter().map(join).collect()
     })
+}
+
+/// Members of a team of threads that live as long as the program, for what keeps its team. It is never freed.
+pub fn lasting_team(size: usize) -> Vec<&'static ThreadTeam<'static>> {
+    let table: &'static Table = Box::leak(Box::default());
+    let member = |rank| {
+        &*Box::leak(Box::new(ThreadTeam {
+            rank,
+            size,
+            table,
+            turn: AtomicUsize::new(0),
+        }))
+    };
+    (0..size).map(member).collect()
 }
 
 impl Team for ThreadTeam<'_> {

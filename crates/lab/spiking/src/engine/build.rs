@@ -13,9 +13,18 @@ use crate::spec::{Network, Rule};
 /// Sources whose rows are made at a time by one task.
 const SOURCES: usize = 128;
 
+/// The parts that are built, among those of all ranks.
+pub(super) struct Place<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) layout: &'a Layout,
+    /// Number of the first part.
+    pub(super) first: usize,
+}
+
 /// Facts about the build, besides the parts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BuildReport {
+    /// Synapses of the whole network, and their hash.
     pub(crate) synapses: u64,
     pub(super) hash: u64,
     /// Largest sum of a target's weights, in units.
@@ -44,12 +53,12 @@ struct Rows {
 /// Fills the parts' rows and matrices.
 pub(super) fn synapses(
     network: &Network,
-    plan: &Plan,
-    layout: &Layout,
+    place: &Place<'_>,
     parts: &mut [Part],
     normal: &Normal,
     listener: &dyn Progress,
 ) -> Result<BuildReport> {
+    let (plan, layout) = (place.plan, place.layout);
     let wirings = (0..network.projections.len())
         .into_par_iter()
         .map(|i| Wiring::new(network, i, plan.weight_unit))
@@ -57,6 +66,7 @@ pub(super) fn synapses(
     let mut rules = 0..;
     let maker = Maker {
         layout,
+        first: place.first,
         lanes: parts.iter().map(|part| part.chunks * CHUNK).collect(),
         learns: network.projections.iter().any(|p| p.plasticity.is_some()),
         rules: (network.projections.iter())
@@ -65,7 +75,7 @@ pub(super) fn synapses(
         unit: plan.weight_unit as f32,
         wirings: &wirings,
         // Matrices of each part stand in the order of their projections.
-        matrix: matrices(network, plan, layout, &wirings, parts)?,
+        matrix: matrices(network, place, &wirings, parts)?,
         targets: (network.projections.iter())
             .map(|p| network.population(&p.target))
             .collect::<Result<_>>()?,
@@ -100,6 +110,8 @@ pub(super) fn synapses(
 
 struct Maker<'a> {
     layout: &'a Layout,
+    /// Number of the first part.
+    first: usize,
     wirings: &'a [Wiring],
     /// Number of each projection's matrix, if it has one.
     matrix: Vec<Option<u32>>,
@@ -116,7 +128,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     fn batch(&self, sources: std::ops::Range<usize>) -> Batch {
-        let threads = self.layout.threads;
+        let threads = self.lanes.len();
         let mut batch = Batch::default();
         batch.parts.resize_with(threads, Rows::default);
         let mut edges: Vec<Edge> = Vec::new();
@@ -137,10 +149,14 @@ impl Maker<'_> {
                     let hash = synapse_hash(source as u32, edge);
                     batch.hash = batch.hash.wrapping_add(hash);
                     let target = (edge.target - wiring.target_first) as usize;
-                    let (part, lane) = self.layout.place(self.targets[p], target);
+                    let (owner, lane) = self.layout.place(self.targets[p], target);
+                    // Other ranks have the synapses onto their neurons.
+                    let Some(part) = owner.checked_sub(self.first).filter(|p| *p < threads) else {
+                        continue;
+                    };
                     match self.matrix[p] {
                         Some(matrix) => {
-                            let first = self.layout.chunks(part, self.targets[p]);
+                            let first = self.layout.chunks(owner, self.targets[p]);
                             let place =
                                 own as usize * first.len() * CHUNK + (lane - first.start * CHUNK);
                             batch.parts[part].dense.push((matrix, place, edge.weight));
@@ -189,8 +205,7 @@ impl Maker<'_> {
 /// Makes room for the matrices; gives each projection's number among them.
 fn matrices(
     network: &Network,
-    plan: &Plan,
-    layout: &Layout,
+    place: &Place<'_>,
     wirings: &[Wiring],
     parts: &mut [Part],
 ) -> Result<Vec<Option<u32>>> {
@@ -201,13 +216,13 @@ fn matrices(
             wiring.constant_delay(),
             wiring.constant_receptor(),
             wiring.pairs_once(),
-            plan.dense[p],
+            place.plan.dense[p],
         ) else {
             continue;
         };
         let target = network.population(&network.projections[p].target)?;
         for (thread, part) in parts.iter_mut().enumerate() {
-            let chunks = layout.chunks(thread, target);
+            let chunks = place.layout.chunks(place.first + thread, target);
             part.matrices.push(Matrix {
                 source_first: wiring.source_first,
                 sources: wiring.sources,

@@ -12,6 +12,7 @@ mod drives;
 mod integrate;
 mod learn;
 mod part;
+mod ranks;
 mod report;
 mod threads;
 mod update;
@@ -20,6 +21,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Instant;
 
+use betz_base::team::Team;
 use betz_base::{Error, ErrorKind, Progress, Result};
 use betz_device::{Device, Placement, Ran, Work};
 
@@ -112,9 +114,13 @@ trait Machine: fmt::Debug + Send {
     /// Sources that fire in the next step.
     fn emitting(&self) -> Vec<u32>;
     /// Synapses of the projection that is number `rule` among those that learn, as they are at `step`: neurons of the network.
-    fn weights(&self, rule: u16, step: u64) -> Vec<ListedSynapse> {
+    fn weights(&self, rule: u16, step: u64) -> Result<Vec<ListedSynapse>> {
         let _ = (rule, step);
-        Vec::new()
+        Ok(Vec::new())
+    }
+    /// Exchanges the results of a run with other ranks.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
     }
     /// Adds dopamine at `step`.
     fn reward(&mut self, step: u64, amount: f32) {
@@ -139,6 +145,9 @@ trait Machine: fmt::Debug + Send {
 /// Neurons, and synapses, from which on a device is faster than a thread (`benches/record/spiking.md`).
 const GAINS: (u64, f64) = (5_000, 1e6);
 
+/// Reason why ranks use no device.
+const IN_A_TEAM: &str = "ranks of a team run on CPUs";
+
 impl Engine {
     /// Plans, refuses what does not fit, then builds.
     ///
@@ -156,7 +165,7 @@ impl Engine {
         }
         let placement = place(network, &plan, options);
         let (machine, path): (Box<dyn Machine>, _) = if placement.is_cpu() {
-            let threads = Threads::build(network, &plan, options, listener)?;
+            let threads = Threads::build(network, &plan, options, None, listener)?;
             (Box::new(threads), "threads")
         } else {
             let built = OnDevice::build(&placement, network, &mut plan, options, listener);
@@ -167,7 +176,7 @@ impl Engine {
                 }
                 None => {
                     plan = Plan::new(network, options.threads)?;
-                    let threads = Threads::build(network, &plan, options, listener)?;
+                    let threads = Threads::build(network, &plan, options, None, listener)?;
                     (Box::new(threads), "threads")
                 }
             }
@@ -182,6 +191,51 @@ impl Engine {
             machine,
             drives: Drives::default(),
         })
+    }
+
+    /// Builds one rank's share of a network: the neurons of `options.threads` threads, and the synapses onto them. All ranks
+    /// of the team build the same network and then call the same methods in the same order. Each sends its spikes to the
+    /// others once in a shortest delay. Every rank has the counts, spikes and hash of the whole network, which are those of
+    /// [`Engine::build`] for any number of ranks. The memory limit is a rank's.
+    ///
+    /// Ranks run on CPUs. Every rank holds four bytes per synapse for a while where a rule needs a table (fixed in-degrees,
+    /// distinct pairs, lists).
+    ///
+    /// # Errors
+    /// As [`Engine::build`], and those of the team.
+    pub fn build_in(
+        team: &'static dyn Team,
+        network: &Network,
+        options: &Options,
+        listener: &dyn Progress,
+    ) -> Result<Self> {
+        let begun = Instant::now();
+        let plan = plan_of_team(team, network, options)?;
+        for &neuron in &options.record_potentials {
+            rest_of(network, neuron)?;
+        }
+        let placement = Placement::cpu_instead(&options.device, IN_A_TEAM);
+        let threads = Threads::build(network, &plan, options, Some(team), listener)?;
+        Ok(Self {
+            network: network.clone(),
+            plan,
+            step: 0,
+            build_seconds: begun.elapsed().as_secs_f64(),
+            options: options.clone(),
+            ran: placement.ran("threads"),
+            machine: Box::new(threads),
+            drives: Drives::default(),
+        })
+    }
+
+    /// Plans as [`Engine::build_in`] would. Builds nothing.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn plan_in(team: &dyn Team, network: &Network, options: &Options) -> Result<(Plan, Ran)> {
+        let plan = plan_of_team(team, network, options)?;
+        let placement = Placement::cpu_instead(&options.device, IN_A_TEAM);
+        Ok((plan, placement.ran("threads")))
     }
 
     /// Plans as [`Engine::build`] would, on the device that it would take. Builds nothing.
@@ -223,6 +277,7 @@ impl Engine {
             phases.add(own);
             self.step = done;
             if done < until {
+                self.machine.settle()?;
                 return Err(Error::new(
                     ErrorKind::Interrupted,
                     format!("simulating: stopped on request at step {done}"),
@@ -230,6 +285,7 @@ impl Engine {
             }
         }
         let seconds = started.elapsed().as_secs_f64();
+        self.machine.settle()?;
         let events = self.synaptic_events() - before;
         Ok(self.report(steps, events, seconds, phases))
     }
@@ -319,12 +375,16 @@ impl Engine {
             firsts[self.network.population(&of.source)?] as u32,
             firsts[self.network.population(&of.target)?] as u32,
         );
-        let mut list = self.machine.weights(rule as u16, self.step);
+        let mut list = self.machine.weights(rule as u16, self.step)?;
         for synapse in &mut list {
             synapse.source -= source;
             synapse.target -= target;
         }
-        list.sort_by_key(|s| (s.source, s.target, s.delay_steps));
+        // Two of the same ends and delay stand by weight: how threads and ranks share them makes no difference.
+        list.sort_by(|a, b| {
+            let place = |s: &ListedSynapse| (s.source, s.target, s.delay_steps);
+            (place(a).cmp(&place(b))).then(a.weight.total_cmp(&b.weight))
+        });
         Ok(list)
     }
 
@@ -480,6 +540,15 @@ fn current_scale(network: &Network, population: usize) -> Result<f32> {
             network.populations[population].name
         ))),
     }
+}
+
+/// Plan of a network whose neurons the threads of all ranks share.
+fn plan_of_team(team: &dyn Team, network: &Network, options: &Options) -> Result<Plan> {
+    let (ranks, threads) = (team.size(), options.threads);
+    Plan::new(network, threads.saturating_mul(ranks)).map_err(|e| match ranks {
+        1 => e,
+        _ => e.at(format!("{ranks} ranks of {threads} threads")),
+    })
 }
 
 /// The place where a network of that plan runs.

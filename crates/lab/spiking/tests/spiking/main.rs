@@ -7,4 +7,5 @@ mod equality;
 mod neuron_models;
 mod plasticity;
 mod published;
+mod ranks;
 mod refusals;
