@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::expected;
-use crate::hub::lock;
 use crate::source::ModelCard;
+use betz_base::lock::lock;
 
 /// Access to a session's [`Swapper`] and to the models that may be swapped in.
 pub struct Control {

@@ -1,5 +1,6 @@
 //! Between the session and its viewers: turns the steps in the ring into one frame for all viewers.
 
+use betz_base::lock::lock;
 use std::sync::Mutex;
 
 use betz_runtime::stream::{Health, HealthReader};
@@ -16,7 +17,7 @@ use crate::session_counts::Losses;
 use crate::session_history::StepFacts;
 use serde_json::{Value, json};
 
-pub(crate) use crate::hub_state::{BOUNDS_NS, HubState, lock};
+pub(crate) use crate::hub_state::{BOUNDS_NS, HubState};
 
 /// A gap this long, in ticks, ends a frame, which would otherwise be almost empty.
 const LONGEST_GAP: i64 = 1_000;

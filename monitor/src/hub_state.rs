@@ -1,7 +1,5 @@
 //! State of a session that the hub writes and the server reads.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use betz_base::error::Result;
 use betz_runtime::stream::SwapState;
 use serde_json::Value;
@@ -135,9 +133,4 @@ impl HubState {
         }
         Some((self.session.newest()?, changed))
     }
-}
-
-/// Locks a mutex even after a panic: every write leaves the data consistent.
-pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::app::{App, AppState, json_of};
 use crate::explore::network::{NamedNetwork, NetworkView};
-use crate::hub::lock;
+use betz_base::lock::lock;
 
 /// Longest name in characters.
 const LONGEST_NAME: usize = 120;

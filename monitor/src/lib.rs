@@ -108,8 +108,9 @@ pub use status::{
 };
 
 use app::AppState;
+use betz_base::lock::lock;
 use guard::Guard;
-use hub::{Hub, HubState, Shape, lock};
+use hub::{Hub, HubState, Shape};
 use options::{check, check_token};
 use session_file::HistoryKeeper;
 

@@ -18,8 +18,8 @@ use crate::explore::lately::{Lately, lately};
 use crate::explore::network::{
     EdgeQuery, MOST_EDGES, NamedNetwork, NetworkRequest, NetworkView, compute,
 };
-use crate::hub::lock;
 use crate::kept::{self, NetworkSlot};
+use betz_base::lock::lock;
 
 /// Largest number of steps of a layout.
 const MOST_STEPS: u32 = 5_000;

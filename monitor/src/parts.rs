@@ -14,8 +14,8 @@ use crate::explore::native::OverviewQuery;
 use crate::explore::recorded::DecodedRecording;
 use crate::explore::trials::{self, TrialEvents, TrialQuery};
 use crate::explore::unit::UnitQuery;
-use crate::hub::lock;
 use crate::looking;
+use betz_base::lock::lock;
 
 /// Does slow work on another thread.
 async fn done<T: Send + 'static>(

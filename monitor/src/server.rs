@@ -27,11 +27,11 @@ use crate::decisions::Decision;
 use crate::explore::recorded::DecodedRecording;
 use crate::frame;
 use crate::guard::{Entry, policy_of};
-use crate::hub::lock;
 use crate::metrics::{self, ServerCounts};
 use crate::simulation::{SimulationHandle, SteerRequest};
 use crate::viewer::{self, FromPage};
 use crate::{expected, kept, looking, maps, page, parts, source::ModelCard, windows};
+use betz_base::lock::lock;
 
 /// Largest number of pages that watch at a time.
 pub(crate) const VIEWERS: usize = 32;

@@ -6,7 +6,7 @@ use betz_base::error::{Error, Result};
 use serde_json::Value;
 
 use crate::app::AppState;
-use crate::hub::lock;
+use betz_base::lock::lock;
 
 /// Seconds of the session between two writings.
 const EVERY_SECONDS: i64 = 10;

@@ -8,7 +8,7 @@ use betz_base::error::{Error, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::hub::lock;
+use betz_base::lock::lock;
 
 /// Description of a simulated network.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::explore::map_samples::{MapSamples, SamplesByNode};
 use crate::frame::{Kind, Section, Writer};
-use crate::hub::lock;
+use betz_base::lock::lock;
 
 /// Largest number of stages stored per map.
 const MOST_STAGES: usize = 64;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::job::JobSender;
 use crate::explore::recorded::DecodedRecording;
 use crate::frame::{Kind, Section, Writer};
-use crate::hub::lock;
+use betz_base::lock::lock;
 
 /// Number of thresholds for which edges are counted.
 pub(crate) const LEVELS: usize = 256;

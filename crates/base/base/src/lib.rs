@@ -7,6 +7,7 @@
 //! | [`float`] | elementary functions with the same bits on every system |
 //! | [`frame`] | magic, version, length and checksum around everything Betz writes as bytes |
 //! | [`wire`] | numbers, texts and lists as bytes: one bounded reader, one writer |
+//! | `lock` | a mutex that a panic leaves usable |
 //! | [`memory`] | how much memory there is, and refusing what needs more |
 //! | [`progress`] | how long work says how far it is, and hears that it should stop |
 //! | [`ring`] | a ring between two threads, made whole or refused |
@@ -17,7 +18,7 @@
 //! | [`text`] | numbers in messages, as people read them |
 //! | [`hash`] | FNV-1a, the hash that is stable for ever |
 //!
-//! Without its feature `std` the crate is `no_std`: no files, progress, rings, teams or workers.
+//! Without its feature `std` the crate is `no_std`: no files, locks, progress, rings, teams or workers.
 
 #![no_std]
 
@@ -33,6 +34,8 @@ pub mod file;
 pub mod float;
 pub mod frame;
 pub mod hash;
+#[cfg(feature = "std")]
+pub mod lock;
 pub mod memory;
 pub mod output;
 #[cfg(feature = "std")]

@@ -1,8 +1,9 @@
 //! Progress of long work, and requests to stop it.
 
+use crate::lock::lock;
 use std::prelude::rust_2024::*;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -237,7 +238,7 @@ impl Progress for Phase<'_> {
     fn update(&self, _stage: &str, done: u64, total: u64) {
         let share = done as f64 / total.max(1) as f64;
         let parts = (share.clamp(0.0, 1.0) * PARTS as f64) as u64;
-        let mut furthest = self.furthest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut furthest = lock(&self.furthest);
         *furthest = parts.max(*furthest);
         let own = self.share.saturating_mul(*furthest);
         let done = self.before.saturating_mul(PARTS).saturating_add(own);

@@ -2,6 +2,7 @@
 //! how strong: every tile hands out the pairs that may be wanted, with a bound of their error, and what
 //! the bound leaves open is decided in f64.
 
+use betz_base::lock::lock;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -222,11 +223,6 @@ impl Strongest {
         }
         self.list
     }
-}
-
-fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // A thread that panicked is a bug that rayon passes on; what it held is not used again.
-    of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A window's lists of candidates: one, or one per node.

@@ -1,10 +1,11 @@
 //! A session on a thread of its own, for programs that do something else beside it.
 
+use betz_base::lock::lock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{JoinHandle, Thread};
 
 use betz_base::{Error, ErrorKind, Result};
@@ -452,10 +453,6 @@ impl Drop for BackgroundSession {
         // An error has no reader any more.
         let _ = self.stop();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn ended() -> Error {

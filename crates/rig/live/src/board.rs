@@ -1,7 +1,8 @@
 //! The newest outputs of a session, for readers on other threads that the loop never waits for.
 
+use betz_base::lock::lock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use betz_runtime::stream::StepStatus;
@@ -220,10 +221,7 @@ impl OutputReader {
     fn sleep(&self, most: Duration) {
         let board = &self.board;
         board.waiting.fetch_add(1, Ordering::SeqCst);
-        let guard = board
-            .sleepers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let guard = lock(&board.sleepers);
         if board.written.load(Ordering::SeqCst) == self.next && !board.over.load(Ordering::SeqCst) {
             drop(board.news.wait_timeout(guard, most));
         }

@@ -1,8 +1,9 @@
 //! The loop's end of a source: it takes blocks from a thread that hears the source, or from the source itself.
 
+use betz_base::lock::lock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
@@ -280,10 +281,6 @@ impl Drop for ThreadReader {
             let _ = thread.join();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes blocks from the source until it ends or is told to stop.

@@ -1,7 +1,8 @@
 //! Labels, marks and trials from a bus, on a thread of their own.
 
+use betz_base::lock::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -66,8 +67,7 @@ impl Notes {
                         Ok(Some(note)) => full += u64::from(send.try_push(note).is_err()),
                         Ok(None) => {}
                         Err(error) => {
-                            *shared.failed.lock().unwrap_or_else(PoisonError::into_inner) =
-                                Some(error);
+                            *lock(&shared.failed) = Some(error);
                             return;
                         }
                     }
@@ -107,12 +107,7 @@ impl Notes {
 
     /// The error that ended the thread, once.
     pub(crate) fn failure(&self) -> Option<Error> {
-        (self
-            .state
-            .failed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner))
-        .take()
+        lock(&self.state.failed).take()
     }
 }
 

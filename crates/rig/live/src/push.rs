@@ -1,5 +1,6 @@
 //! A source in the same process: a program pushes blocks, and the session decodes them.
 
+use betz_base::lock::lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -74,7 +75,7 @@ struct PushState {
 
 impl PushState {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     /// Waits for a change until `until`; false if it is over.

@@ -3,9 +3,10 @@
 //! The comparison with training works on a thread of its own ([`UnlikeWatch`]). A second one prepares and stores the models
 //! that it suggests, so that the loop only takes them.
 
+use betz_base::lock::lock;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -331,8 +332,4 @@ impl OfferThread {
             _ => self.watch.note_rolled_back(),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

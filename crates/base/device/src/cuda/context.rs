@@ -1,8 +1,9 @@
 //! One context a device, opened once in a process and shared.
 
+use betz_base::lock::lock;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
 use cudarc::cublas::CudaBlas;
 use cudarc::cusolver::DnHandle;
@@ -75,7 +76,7 @@ impl Context {
     /// [`ErrorKind::DeviceUnavailable`] when the driver or NVRTC is absent or too old, or there is
     /// no such device; [`ErrorKind::DeviceMemory`] when the device has no memory left for a context.
     pub fn open(number: usize) -> Result<Arc<Self>> {
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&OPEN);
         if let Some(context) = open.iter().find(|c| c.info.number == number) {
             return Ok(Arc::clone(context));
         }
@@ -184,18 +185,12 @@ impl Context {
     /// Limits what operations plan to hold on the device together, in bytes; `None` lifts the limit.
     /// Operations that can work in parts then do so.
     pub fn set_memory_cap(&self, bytes: Option<u64>) {
-        *self
-            .memory_cap
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = bytes;
+        *lock(&self.memory_cap) = bytes;
     }
 
     /// The limit that [`Context::set_memory_cap`] set.
     pub fn memory_cap(&self) -> Option<u64> {
-        *self
-            .memory_cap
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.memory_cap)
     }
 
     /// Bytes that an operation may plan to use now: what is free, or what is left of the cap where
@@ -324,9 +319,7 @@ impl Context {
     /// The leftovers of an operation's last run, such as buffers, for its next one; a new `T` the first
     /// time, or while another thread has it.
     pub fn take_slot<T: Any + Send + Default>(&self) -> Box<T> {
-        self.slots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.slots)
             .remove(&TypeId::of::<T>())
             .and_then(|slot| slot.downcast().ok())
             .unwrap_or_default()
@@ -334,10 +327,7 @@ impl Context {
 
     /// Leaves `slot` for the operation's next run.
     pub fn put_slot<T: Any + Send>(&self, slot: Box<T>) {
-        self.slots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(TypeId::of::<T>(), slot);
+        lock(&self.slots).insert(TypeId::of::<T>(), slot);
     }
 
     /// Starts cuBLAS, which its first product does otherwise.
@@ -382,7 +372,7 @@ impl Context {
                 DnHandle::new(Arc::clone(&self.stream)).map_err(|e| solver_error(what, e))?;
             Ok(Mutex::new(handle))
         })?;
-        Ok(solver.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(lock(&solver))
     }
 }
 

@@ -1,7 +1,8 @@
 //! cuFFT: real transforms of many blocks, which may overlap.
 
+use betz_base::lock::lock;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cudarc::cufft::{result, sys};
 
@@ -89,10 +90,7 @@ impl Context {
     }
 
     fn plan(&self, direction: Direction, shape: TransformShape) -> Result<Arc<Mutex<Plan>>> {
-        let mut plans = self
-            .transforms
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut plans = lock(&self.transforms);
         if let Some(plan) = plans.get(&(direction, shape)) {
             return Ok(Arc::clone(plan));
         }
@@ -222,10 +220,6 @@ impl BlockTransforms {
         unsafe { result::set_work_area(plan.handle, area) }.map_err(|e| fourier_error(what, e))?;
         Ok(plan)
     }
-}
-
-fn lock(plan: &Mutex<Plan>) -> std::sync::MutexGuard<'_, Plan> {
-    plan.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

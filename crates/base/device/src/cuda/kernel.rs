@@ -4,10 +4,11 @@
 //! version) and a checksum, so a changed kernel, another toolkit, a damaged file or two programs
 //! writing at once can at worst cost a compilation.
 
+use betz_base::lock::lock;
 use std::ffi::c_void;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use cudarc::driver::{CudaFunction, CudaModule, CudaStream, result};
@@ -120,10 +121,10 @@ impl Context {
 
     fn module(&self, source: Source, options: &[String]) -> Result<Arc<CudaModule>> {
         let short = format!("{} {}", source.name, options.join(" "));
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut modules = lock(&self.modules);
         let slot = Arc::clone(modules.entry(short).or_default());
         drop(modules);
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock(&slot);
         if let Some(module) = &*slot {
             return Ok(Arc::clone(module));
         }

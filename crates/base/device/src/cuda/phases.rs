@@ -1,6 +1,7 @@
 //! Seconds of the phases of an operation, as the device's own clock has them.
 
-use std::sync::{Mutex, PoisonError};
+use betz_base::lock::lock;
+use std::sync::Mutex;
 
 use cudarc::driver::CudaEvent;
 use cudarc::driver::sys::CUevent_flags;
@@ -15,7 +16,7 @@ pub(super) type Marks = Mutex<Option<Vec<(&'static str, CudaEvent)>>>;
 impl Context {
     /// From here on, [`Context::phase`] takes times, until [`Context::take_phases`].
     pub fn start_phases(&self) {
-        *self.phases.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+        *lock(&self.phases) = Some(Vec::new());
     }
 
     /// Says that what is asked of the device from here on belongs to phase `name`. Does nothing unless phases are timed.
@@ -23,7 +24,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::DeviceFailure`](betz_base::ErrorKind::DeviceFailure).
     pub fn phase(&self, name: &'static str) -> Result<()> {
-        let mut marks = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks = lock(&self.phases);
         let Some(marks) = marks.as_mut() else {
             return Ok(());
         };
@@ -39,7 +40,7 @@ impl Context {
     /// [`ErrorKind::DeviceFailure`](betz_base::ErrorKind::DeviceFailure).
     pub fn take_phases(&self) -> Result<Vec<(&'static str, f64)>> {
         self.phase("")?;
-        let marks = (self.phases.lock().unwrap_or_else(PoisonError::into_inner)).take();
+        let marks = lock(&self.phases).take();
         let mut phases: Vec<(&'static str, f64)> = Vec::new();
         for pair in marks.unwrap_or_default().windows(2) {
             let [(name, begin), (_, end)] = pair else {

@@ -1,5 +1,6 @@
 //! Page-locked host memory, which copies at full speed.
 
+use betz_base::lock::lock;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -278,7 +279,7 @@ impl<T> PinnedBuffer<T> {
     }
 
     fn copies(&self) -> MutexGuard<'_, Copies> {
-        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.copies)
     }
 
     fn wait(&mut self) -> Result<()> {

@@ -11,6 +11,7 @@ mod cuda;
 mod matrix;
 mod plan;
 
+use betz_base::lock::lock;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -201,9 +202,7 @@ impl<'p> Blocks<'p> {
         take: &Mutex<&mut TakeBlock<'_, T>>,
         progress: &dyn Progress,
     ) -> Result<()> {
-        let mut take = take
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut take = lock(take);
         take(rows.clone(), columns.clone(), values)?;
         if self.plan.symmetric && rows != columns {
             let mirrored = matrix::transposed(values, rows.len(), columns.len());

@@ -1,9 +1,10 @@
 //! The worker on a thread of its own, which swaps models into the running session.
 
+use betz_base::lock::lock;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::feed::FeedCounters;
 use super::{TrainerState, Verdict, Worker};
@@ -52,10 +53,6 @@ struct Offer {
 
 /// Fingerprints of the model that a session was given last and of that which ran before.
 type Given = Option<(u64, u64)>;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Offer {
     fn of(worker: &Worker, verdict: Verdict) -> Option<Self> {

@@ -2,10 +2,11 @@
 
 use super::{ModelChange, Suggestion, UnlikeWorker, Unlikeness};
 use betz_base::error::{Error, Result};
+use betz_base::lock::lock;
 use betz_base::worker::{Backlog, WorkerThread};
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::Swapper;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A comparison with training on its own thread. Dropping it ends the thread and the worker's, and takes the tap back from
 /// the session.
@@ -22,10 +23,6 @@ struct Newest {
     unlikeness: Option<Unlikeness>,
     suggestion: Option<Suggestion>,
     failure: Option<String>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Newest {

@@ -5,9 +5,10 @@
 //! a candidate, and shrink towards the end, so that all devices end within about the time of the last
 //! piece (guided self-scheduling: Polychronopoulos and Kuck, IEEE Trans. Comput. C-36, 1987).
 
+use betz_base::lock::lock;
 use std::ops::Range;
 use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 
 use betz_base::error::Result;
@@ -78,7 +79,7 @@ pub(crate) fn deal<D: Sync, T: Send>(
     work: impl Fn(&D, Range<usize>) -> Result<T> + Sync,
 ) -> Result<Vec<(Range<usize>, T)>> {
     let left = Mutex::new(PieceQueue::new(total, devices.len(), sizes));
-    let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || lock(&left);
     let serve = |device: &D| {
         let mut done = Vec::new();
         loop {

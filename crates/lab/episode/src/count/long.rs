@@ -6,8 +6,9 @@
 //! again: after the greedy choice has gone through all that end before a, none of them starts after the last one
 //! taken ended. So the counts are those of the whole.
 
+use betz_base::lock::lock;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rayon::prelude::*;
 
@@ -189,7 +190,7 @@ impl LongEvents {
     }
 
     fn seen(&self) -> PassStats {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.seen)
     }
 
     /// Chunks in ticks of the recording.
@@ -253,7 +254,7 @@ impl LongEvents {
     /// The events of [start, stop), `None` if there are none, and the number of them at or after `from`; ticks of the
     /// recording.
     pub(super) fn events(&self, start: i64, from: i64, stop: i64) -> Result<(Option<Events>, u64)> {
-        let mut spikes = (self.read.lock().unwrap_or_else(PoisonError::into_inner))(start, stop)?;
+        let mut spikes = lock(&self.read)(start, stop)?;
         if !spikes.weights.is_empty() {
             spikes = one_each(&spikes)?;
         }
@@ -321,7 +322,7 @@ impl Counter for LongEvents {
                 "no events: expected at least one",
             ));
         }
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        *lock(&self.seen) = seen;
         Ok(counting.counts(counted))
     }
 

@@ -1,9 +1,10 @@
 //! A miner on a thread of its own, fed through a bounded ring that never makes the feeder wait.
 
+use betz_base::lock::lock;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -346,7 +347,7 @@ impl SharedMiner {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.miner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.miner)
     }
 
     /// The lock for a reader: the miner's thread lets it go first.

@@ -4,6 +4,7 @@
 //! and a device that counts thousands of episodes in the meantime would wait for it. All threads of the CPU make the
 //! other surrogates (shuffled intervals, shifted parts), which are counted as they come.
 
+use betz_base::lock::lock;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,7 +60,7 @@ pub(super) fn totals(
             let makers: Vec<_> = (0..makers).flat_map(|_| &devices).collect();
             deal_surrogates(&makers, own, wanted, |(context, device), index| {
                 let events = kind.make(index)?;
-                let _turn = device.lock().unwrap_or_else(PoisonError::into_inner);
+                let _turn = lock(&device);
                 let job = CountJob {
                     progress: wanted.progress,
                     ..CountJob::new(&events, wanted.patterns)
@@ -84,7 +85,7 @@ fn deal_surrogates<W: Sync>(
         for index in piece {
             progress::check(wanted.progress, wanted.stage)?;
             let counts = count(worker, own.start + index as u64)?;
-            let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut totals = lock(&totals);
             for ((total, count), &limit) in totals.iter_mut().zip(counts).zip(wanted.limits) {
                 *total = total.add(Total::new(count, limit));
             }

@@ -1,7 +1,8 @@
 //! A live network on a thread of its own, fed through a bounded ring that never makes the feeder wait.
 
+use betz_base::lock::lock;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use betz_base::worker::{Backlog, WorkerThread};
@@ -111,7 +112,7 @@ struct Newest {
 
 impl Results {
     fn lock(&self) -> MutexGuard<'_, Newest> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.newest)
     }
 }
 

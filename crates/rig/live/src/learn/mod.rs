@@ -6,9 +6,10 @@
 mod again;
 mod feed;
 
+use betz_base::lock::lock;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -262,8 +263,4 @@ fn tell(trainer: &Trainer, unstored: u64, shared: &OfferState) {
         proposed: false,
         dead: !trainer.is_running(),
     };
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

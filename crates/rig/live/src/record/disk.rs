@@ -1,10 +1,11 @@
 //! The recorder's thread: frames from the ring to segments, also on a disk that is full.
 
+use betz_base::lock::lock;
 use std::fs::File;
 use std::io::{ErrorKind as IoKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use betz_base::Error;
@@ -334,7 +335,7 @@ impl Writer {
             DiskFault::Failed(error) => {
                 self.log.note_failure(error.message());
                 let failed = &self.shared.failed;
-                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *lock(&failed) = Some(error);
             }
         }
         (self.shared.next_segment).store(self.segments.next, Ordering::SeqCst);

@@ -2,9 +2,10 @@
 //!
 //! The loop never waits. What finds the ring full is counted, and a frame says how much is missing.
 
+use betz_base::lock::lock;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -427,11 +428,7 @@ impl Recorder {
         self.put(Kind::End, 0, 0, host_ns);
         self.join();
         self.tell_missing(true, host_ns);
-        let mut failed = self
-            .shared
-            .failed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut failed = lock(&self.shared.failed);
         failed.take().map_or(Ok(()), Err)
     }
 

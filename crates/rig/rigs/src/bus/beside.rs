@@ -1,7 +1,8 @@
 //! Sources and sinks on threads of their own, so that the loop never waits for them.
 
+use betz_base::lock::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -32,20 +33,20 @@ struct WorkerState {
 
 impl WorkerState {
     fn publish(&self, counts: Counts) {
-        *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+        *lock(&self.inner) = counts;
     }
 
     fn counts(&self) -> Counts {
-        let inner = *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = *lock(&self.inner);
         inner.plus(self.tally.counts())
     }
 
     fn fail(&self, error: Error) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *lock(&self.failed) = Some(error);
     }
 
     fn failure(&self) -> Result<()> {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = lock(&self.failed);
         failed.take().map_or(Ok(()), Err)
     }
 }

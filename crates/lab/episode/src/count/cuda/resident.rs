@@ -1,6 +1,7 @@
 //! Events that stay on a device between counts.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use betz_base::lock::lock;
+use std::sync::{Arc, Mutex};
 
 use betz_base::error::Result;
 use betz_device::cuda::Context;
@@ -57,7 +58,7 @@ impl ResidentEvents {
         slot: impl FnOnce(&mut Copies) -> &mut Option<Arc<T>>,
         upload: impl FnOnce() -> Result<T>,
     ) -> Result<Arc<T>> {
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copies = lock(&self.copies);
         if copies.id != Some(events.id()) {
             // The old copies go first: both need not fit at once.
             *copies = Copies {
@@ -74,7 +75,7 @@ impl ResidentEvents {
 
     /// Gives the memory of the copies back.
     pub(crate) fn clear(&self) {
-        *self.copies.lock().unwrap_or_else(PoisonError::into_inner) = Copies::default();
+        *lock(&self.copies) = Copies::default();
     }
 
     /// Counts `job` by latest starts.

@@ -1,5 +1,6 @@
 //! A Redis with the graph of BRAND, whose adapter writes voltage to a stream.
 
+use betz_base::lock::lock;
 use std::collections::VecDeque;
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -42,7 +43,7 @@ struct RedisState {
 
 impl RedisState {
     fn lock(&self) -> MutexGuard<'_, Streams> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.streams)
     }
 }
 

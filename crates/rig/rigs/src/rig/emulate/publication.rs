@@ -1,8 +1,9 @@
 //! A ZeroMQ publisher that takes subscribers in from a thread of its own.
 
+use betz_base::lock::lock;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -84,8 +85,4 @@ impl Drop for Publication {
             let _ = thread.join();
         }
     }
-}
-
-fn lock(publisher: &Mutex<Publisher>) -> MutexGuard<'_, Publisher> {
-    publisher.lock().unwrap_or_else(PoisonError::into_inner)
 }

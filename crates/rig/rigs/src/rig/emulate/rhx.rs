@@ -1,8 +1,9 @@
 //! Intan RHX' TCP servers.
 
+use betz_base::lock::lock;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
@@ -155,10 +156,6 @@ impl RhxServer {
         }
         Ok(())
     }
-}
-
-fn lock(controller: &Mutex<Controller>) -> MutexGuard<'_, Controller> {
-    controller.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Accepts connections at the port of commands (0), waveforms (1) or spikes (2).

@@ -1,9 +1,10 @@
 //! A command server of SpikeGLX, as far as a reader of voltage needs it.
 
+use betz_base::lock::lock;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
@@ -157,10 +158,6 @@ impl SpikeGlxServer {
     pub fn damage(&self, replies: u32) {
         lock(&self.run).damaged = replies;
     }
-}
-
-fn lock(run: &Mutex<Run>) -> MutexGuard<'_, Run> {
-    run.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Answers one connection until it ends.
