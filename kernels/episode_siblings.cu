@@ -2,8 +2,8 @@
 // with nearly every symbol at every interval.
 //
 // A warp takes one prefix through the time, part by part, and lists its valid ends with their latest
-// starts. The events that follow an end within the intervals are read from the stream once, a lane
-// an event, and each is credited to its continuation: it completes an occurrence if the prefix's
+// starts. The events that follow an end within the intervals are read from the stream once, one
+// lane per event, and each is credited to its continuation: it completes an occurrence if the prefix's
 // latest start lies after the last end that was taken (src/episode/count/siblings.rs says why that
 // is the greedy choice). Ends come in order, and of one end's events the first of a continuation
 // decides, because the others start at the same tick.

@@ -81,7 +81,7 @@ map_prepare(const float* __restrict__ weights, int nodes, int dims, float* trans
 }
 
 // The winner of each sample from its products with all nodes, and its distance from it. With `exact`, where the best
-// two scores are closer than their errors, distances in f64 decide; how often, is added to rechecked[0]. A block a
+// two scores are closer than their errors, distances in f64 decide; how often, is added to rechecked[0]. One block per
 // sample.
 //: samples: in, count * dims
 //: products: in, count * nodes

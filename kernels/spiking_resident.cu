@@ -91,7 +91,7 @@ __device__ __forceinline__ void take_rows(const Rows& rows, const u32* list, u32
                                           u32 step) {
     const u32 lane = threadIdx.x % 32;
     for (u32 from = first; from < many; from += 32 * stride) {
-        // Where the rows of this warp's next spikes lie, a lane a spike.
+        // Where the rows of this warp's next spikes lie, one lane per spike.
         const u32 own = from + lane * stride;
         u32 begin = 0, end = 0;
         if (own < many) {
@@ -150,7 +150,7 @@ __device__ __forceinline__ u32 id_of(u64 message, const u16* spilled, u32 k, boo
 }
 
 // More spikes than the list holds: all warps read the messages again and take the late synapses at once, and those
-// of one step that are left. A lane a spike.
+// of one step that are left. One lane per spike.
 __device__ __noinline__ void take_burst(const Rows& rows, const u64* mail, const u16* spilled, u32 per_block,
                                         u32 step, int* due, const uint4* quads, u32 deep) {
     for (u32 from = threadIdx.x / 32; from < rows.blocks; from += WARPS) {
@@ -275,7 +275,7 @@ spiking_resident(const Cells* __restrict__ cells, int populations, const u32* __
         drawn = poisson_input(mine, thresholds, bucket, word_of(now, (u32)begin));
     }
 
-    // The last warp sends; those before it listen, a thread a block; the others take rows.
+    // The last warp sends; those before it listen, one thread per block; the others take rows.
     const u32 listeners = (blocks + 31) / 32;
     const bool sends = warp == WARPS - 1;
     const bool listens = warp >= WARPS - 1 - listeners && !sends;

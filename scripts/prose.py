@@ -73,6 +73,8 @@ def any_of(names):
 
 PER = re.compile(
     rf"(?<![\w-])(?:(?:{NUMBER}|{any_of(COUNTED)}) an? {any_of(UNITS)}|{any_of(COUNTED_OR_VERB)} a {any_of(TIMES)}"
+    # "a thread a device", but not "a row a second time".
+    rf"|an? {any_of(UNITS)} an? {any_of(UNITS)}"
     rf"|(?:once|twice) an? (?:{any_of(TIMES)}|step|tick|bin|line|frame|window|trial)(?! (?:is|has|was|of)\b))\b"
     # "a second pass": an ordinal, not a time.
     r"(?! (?:pass|one|time|run|file|call|trial|line|look|thread|device|process|step|set|copy|level|session)\b)",

@@ -49,7 +49,7 @@ class Patterns(unittest.TestCase):
         self.assertEqual(found("docs/a.md", page), [("opener", 5), ("opener", 7)])
 
     def test_a_for_per(self):
-        for text in ("1,000 steps a second", "8 bytes an event", "one a line", "looks once a step.", "0.5 µs a step"):
+        for text in ("1,000 steps a second", "8 bytes an event", "one a line", "looks once a step.", "0.5 µs a step", "a thread a device"):
             self.assertEqual(found("docs/a.md", text), [("per", 1)], text)
             self.assertEqual(found("cli/src/a.rs", f'say("{text}")'), [("per", 1)], text)
         for text in ("Two a day", "it takes a step", "after two a second pass", "reads a file", "once a step is done"):

@@ -28,7 +28,7 @@ pub(crate) fn open_recording(path: &Path) -> Result<Recording> {
     opened(path, &Behaviors::default()).map(|(recording, _)| recording)
 }
 
-/// A recording of which everything has been said.
+/// Reads a recording whose notes were printed when it was read before.
 pub(crate) fn read_again(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
     let options = ReadOptions {
         behavior: behavior.names.clone(),

@@ -11,7 +11,7 @@ pub const BLOCK: usize = 128;
 /// Threads of a block of [`NetworkWalk`].
 pub const WALK_THREADS: u32 = 256;
 
-/// Threads of a block of the other kernels that have a thread a node.
+/// Threads of a block of the other kernels that have one thread per node.
 pub const NODE_THREADS: u32 = 128;
 
 /// Steps of a stage: panels have whole ones.

@@ -35,7 +35,7 @@ pub(crate) fn service_error(what: &str, service: &str, error: impl std::fmt::Deb
     Error::new(ErrorKind::Io, format!("{what} {service}: {error:?}"))
 }
 
-/// Spike counts in, a message a step. What the rig sends faster than it is decoded overwrites the oldest, and is a gap
+/// Receives spike counts, one message per step. What the rig sends faster than it is decoded overwrites the oldest, and is a gap
 /// in the numbers.
 pub struct SharedSource {
     receiver: Receiver<u16>,
@@ -97,7 +97,7 @@ impl Source for SharedSource {
     }
 }
 
-/// Movement out, a message a step. It waits for no reader: one that falls behind loses the oldest.
+/// Sends estimates of movement, one message per step. It waits for no reader: one that falls behind loses the oldest.
 pub struct SharedSink {
     sender: Sender<f32>,
     tally: Tally,

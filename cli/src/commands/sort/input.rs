@@ -24,7 +24,7 @@ pub(super) struct Info {
     pub(super) stream: VoltageStream,
     /// File of the samples.
     pub(super) path: PathBuf,
-    /// Samples of a channel a second.
+    /// Samples per second of each channel.
     pub(super) rate_hz: f64,
     /// Samples of a row.
     pub(super) channels: usize,

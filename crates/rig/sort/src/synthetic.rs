@@ -10,7 +10,7 @@ use betz_base::random::Random;
 /// Options of a simulated voltage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Synthetic {
-    /// Samples of a channel a second.
+    /// Samples per second of each channel.
     pub rate_hz: f64,
     /// Length in seconds.
     pub seconds: f64,

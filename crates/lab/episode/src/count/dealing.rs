@@ -45,8 +45,8 @@ impl PieceQueue {
         }
     }
 
-    /// An eighth of the taker's part of what is left: of the half, a first piece of dear units on a slow
-    /// device can last longer than all the rest.
+    /// Takes an eighth of a fair share of the units that are left. Larger pieces would wait for each other: if a slow device
+    /// took half of its share at once, and those units were costly, it could finish after all others.
     fn take(&mut self) -> Option<Range<usize>> {
         let left = self.total - self.next;
         let fair = match self.takers {
@@ -66,12 +66,11 @@ impl PieceQueue {
     }
 }
 
-/// `work` on every piece of 0..`total`, each on the device that took it, a thread a device. What came of
-/// the pieces, each with its range, in no order; which pieces there are depends on time, so what is made
-/// of them must not.
+/// Runs `work` on all pieces of 0..`total`, with one thread per device. Returns the results with their ranges, in no
+/// particular order. The sizes of the pieces depend on timing, so a caller's result must not depend on them.
 ///
 /// # Errors
-/// The first device's that failed, in the order of `devices`; no piece is taken once one has.
+/// Returns the error of the first failed device, in the order of `devices`. No device takes a piece after a failure.
 pub(crate) fn deal<D: Sync, T: Send>(
     devices: &[D],
     total: usize,

@@ -10,7 +10,7 @@
 //! hold `step_seconds`, `delay_steps`, `channels` and `outputs` (names as JSON), and of recurrent decoders `properties`, by
 //! which an import knows its own.
 //!
-//! PSC filters and low-pass are linear: with the drive d = counts · φ, a row a filter, the states s of one latent go to
+//! PSC filters and low-pass are linear: with the drive d = counts · φ, one row per filter, the states s of one latent go to
 //! T·[s; d], and the latent is a row of the same matrix. The matrix is found by asking the filters themselves.
 
 mod classes;

@@ -7,7 +7,7 @@ use super::proto::{DOUBLE, FLOAT, Graph};
 use super::slice;
 
 /// From `drive`, (filters, latents), to the sum of the filters' responses, (1, latents); its name. A latent is an item of
-/// the batch, and a filter a channel: Σ over filters f and ages m of h_f\[m\]·x_f\[t − m\].
+/// the batch, and a filter is a channel: Σ over filters f and ages m of h_f\[m\]·x_f\[t − m\].
 ///
 /// # Errors
 /// `InvalidArgument` for a filter that looks ahead.

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 0–3 | `BETZ` |
 //! | 4 | version, 1 |
-//! | 5 | content: 1 counts (u16), 2 features (f32), 3 channels that fired (u32, an entry a spike), 16 outputs (f32) |
+//! | 5 | content: 1 counts (u16), 2 features (f32), 3 channels that fired (u32, one entry per spike), 16 outputs (f32) |
 //! | 6–7 | entries, u16 |
 //! | 8–15 | number of the step, u64 |
 //! | 16–23 | the sender's time, i64 in ns; comes back with the outputs |

@@ -111,7 +111,7 @@ impl ElectricalSeries {
         &self.name
     }
 
-    /// Samples of a channel a second.
+    /// Samples per second of each channel.
     pub fn rate_hz(&self) -> f64 {
         self.clock.rate_hz
     }

@@ -111,7 +111,7 @@ mod tests {
         // The default of neuroconv.
         let common = of(1 << 30, 384, Some(&[81_920, 64]));
         assert_eq!((common.height, common.columns), (81_920, 384));
-        // A chunk a channel.
+        // One chunk per channel.
         let tall = of(1 << 30, 384, Some(&[1 << 20, 1]));
         assert_eq!((tall.period, tall.columns), (1 << 20, 64));
         assert!(tall.height * 384 * 2 <= 128 << 20);
