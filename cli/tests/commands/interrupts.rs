@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::process::{Child, Stdio};
 
 use betz::recording::Recording;
 use betz::recording::arrays::{Array, write};
 
-use crate::program::{done, interrupt, json, spawned};
+use crate::program::{command, done, interrupt, json};
 
 /// The moment of an interrupt.
 #[derive(PartialEq)]
@@ -16,6 +17,17 @@ enum Moment {
     Beginning,
     /// Once it has said how far it is.
     Work,
+}
+
+/// Starts a command that takes long. It computes on one thread: these tests wait until it is at work, and others want the
+/// processors.
+fn spawned(folder: &Path, line: &str) -> Child {
+    command(folder, line)
+        .env("RAYON_NUM_THREADS", "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 /// Runs `line`, which takes long, interrupts it, and checks that `out` has stayed what it is.

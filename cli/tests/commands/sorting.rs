@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use crate::program::{betz, done, fails, json, refused};
 
-/// Ten seconds of a tetrode, its probe and its truth.
-pub(crate) fn tetrode(folder: &Path, seed: u64) {
+/// Writes `seconds` of a tetrode's voltage, its probe and its truth.
+pub(crate) fn tetrode(folder: &Path, seconds: f64, seed: u64) {
     let of = Synthetic {
-        seconds: 10.0,
+        seconds,
         ..Synthetic::tetrode(seed)
     };
     let made = make(&of).unwrap();
@@ -50,7 +50,7 @@ pub(crate) fn trained(folder: &Path) -> &'static Value {
     let (made, learned) = MADE.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sorter-fixtures");
         std::fs::create_dir_all(&folder).unwrap();
-        tetrode(&folder, 4);
+        tetrode(&folder, 10.0, 4);
         let learned = json(&folder, &format!("{TRAIN} --force"));
         (folder, learned)
     });
@@ -154,7 +154,7 @@ fn too_few_spikes_of_units_are_warned_of() {
 fn headers_beside_the_samples_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    tetrode(folder, 5);
+    tetrode(folder, 5.0, 5);
     std::fs::copy(folder.join("raw.dat"), folder.join("g0.imec0.ap.bin")).unwrap();
     std::fs::write(
         folder.join("g0.imec0.ap.meta"),

@@ -93,7 +93,7 @@ fn voltage_is_refused_where_spikes_are_read() {
 fn electrodes_without_positions_need_a_probe() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    tetrode(folder, 5);
+    tetrode(folder, 10.0, 5);
     // By the probe's type the positions are known.
     header(folder, "");
     let learned = json(folder, "sort train g0.imec0.ap.bin --out a.betz");
@@ -132,7 +132,7 @@ fn electrodes_without_positions_need_a_probe() {
 fn a_file_that_ends_within_a_row_can_be_read_up_to_there() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    tetrode(folder, 5);
+    tetrode(folder, 10.0, 5);
     header(folder, "fileSizeBytes=3000000\n");
     let bin = folder.join("g0.imec0.ap.bin");
     let whole = std::fs::read(&bin).unwrap();
@@ -152,7 +152,7 @@ fn a_file_that_ends_within_a_row_can_be_read_up_to_there() {
 fn spikes_after_lost_samples_have_their_times() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    tetrode(folder, 5);
+    tetrode(folder, 10.0, 5);
     let raw = std::fs::read(folder.join("raw.dat")).unwrap();
     let data = folder.join("rec/continuous/Rhythm");
     std::fs::create_dir_all(&data).unwrap();
