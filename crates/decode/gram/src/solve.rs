@@ -7,7 +7,7 @@
 pub mod cuda;
 mod generalised;
 
-use betz_linear::{Cholesky, Mat, product};
+use betz_linear::{Cholesky, Mat, MatRef, product};
 
 use crate::gram::NormalEquations;
 use crate::parts::{FACTOR, INVERSE, WEIGHTS};
@@ -228,13 +228,20 @@ impl CentredEquations {
     /// Factors Γ_c + λI of the kept features, or says which pivot is not positive.
     fn factor(&self, kept: &[usize], ridge: f64) -> std::result::Result<Cholesky, usize> {
         let n = kept.len();
-        let system = Mat::from_fn(n, n, |i, j| {
-            self.gram[(kept[i], kept[j])] + if i == j { ridge } else { 0.0 }
-        });
-        let factor = Cholesky::new(system.as_ref()).map_err(|e| e.index)?;
-        let tiny =
-            |(i, pivot): (usize, f64)| pivot.is_nan() || pivot <= PIVOT_TOLERANCE * system[(i, i)];
-        let found = factor.pivots().enumerate().position(tiny);
+        // Column by column: an unoptimised build takes ten times as long element by element.
+        let mut system = Vec::with_capacity(n * n);
+        for &j in kept {
+            let column = self.gram.col_as_slice(j);
+            system.extend(kept.iter().map(|&i| column[i]));
+        }
+        system.iter_mut().step_by(n + 1).for_each(|d| *d += ridge);
+        let factor = Cholesky::new(MatRef::from_column_major_slice(&system, n, n));
+        let factor = factor.map_err(|e| e.index)?;
+        let tiny = |(pivot, d): (f64, &f64)| pivot.is_nan() || pivot <= PIVOT_TOLERANCE * d;
+        let found = factor
+            .pivots()
+            .zip(system.iter().step_by(n + 1))
+            .position(tiny);
         found.map_or(Ok(factor), Err)
     }
 
