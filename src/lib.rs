@@ -196,8 +196,8 @@ pub mod train {
         train_validated_on,
     };
     pub use betz_train::{
-        Artefacts, CentredSignal, Comparison, Kind, KindOptions, KindScore, WindowScore,
-        train_kinds_on,
+        Artefacts, CentredSignal, Comparison, Kind, KindOptions, KindScore, KindTraits,
+        WindowScore, train_kinds_on,
     };
     pub use betz_train::{
         ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource, class_events,

@@ -78,7 +78,9 @@ pub use device::{Trained, train_on};
 pub use fit::train;
 pub use folds::MAX_FOLDS;
 pub use generalised::ridge as generalised_ridge;
-pub use kinds::{Comparison, Kind, KindOptions, KindScore, WindowScore, train_kinds_on};
+pub use kinds::{
+    Comparison, Kind, KindOptions, KindScore, KindTraits, WindowScore, train_kinds_on,
+};
 pub use options::{RidgeChoice, TrainOptions, TrainingPlan};
 pub use presets::{PRESETS, Preset};
 pub use search::Search;

@@ -16,6 +16,7 @@ mod others;
 mod race;
 mod regions;
 pub(crate) mod split;
+mod table;
 mod teams;
 mod time;
 
@@ -38,6 +39,7 @@ use gain::Reference;
 use latent_kinds::LatentKinds;
 pub use options::{Kind, KindOptions};
 use others::{OtherKind, TrainedKind, kalman_score, place_score, recurrent_score};
+pub use table::KindTraits;
 use time::TimeShares;
 
 /// A kind must gain at least this many standard errors over folds to be chosen.
@@ -228,9 +230,9 @@ fn compare(
         }
     };
     if let Some(latents) = &mut latents {
-        for kind in [Kind::Lift, Kind::Experts]
+        for kind in Kind::ALL
             .into_iter()
-            .filter(|kind| asked(*kind))
+            .filter(|kind| kind.traits().latents && asked(*kind))
         {
             scores.push(latents.enter(kind, &shares, &phases.next(shares.of(kind)))?);
         }
@@ -328,8 +330,7 @@ fn trained_kind(comparison: &mut Comparison, found: &BankChoice, other: TrainedK
 /// Refuses kinds whose matrices do not fit in memory in addition to the sums: the noise or the whitened sums,
 /// their factors, and the right-hand sides.
 fn plan_memory(data: &DatasetView<'_>, found: &BankChoice, kinds: &KindOptions) -> Result<()> {
-    let wide = [Kind::Kalman, Kind::Refit, Kind::Lift, Kind::Experts];
-    if !wide.iter().any(|kind| kinds.kinds.contains(kind)) {
+    if !kinds.kinds.iter().any(|kind| kind.traits().wide) {
         return Ok(());
     }
     let features = data.channels() as u128 * found.validation.bank.len() as u128;

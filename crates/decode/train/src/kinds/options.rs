@@ -1,5 +1,6 @@
 //! Kinds of decoders, and the sizes and choices of their training.
 
+use super::table::names;
 use crate::recurrent::product::COLUMNS as UNITS_MULTIPLE;
 use betz_base::error::{Error, Result};
 use betz_runtime::model::{MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, WeightPrecision};
@@ -7,7 +8,7 @@ use betz_runtime::model::{MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, WeightPrecis
 /// Most latents that a decoder may have.
 pub(super) const MOST_LATENTS: usize = 64;
 
-/// Kinds of decoders.
+/// Kinds of decoders. [`traits`](Self::traits) says what each can be trained from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -29,22 +30,6 @@ pub enum Kind {
     /// The others of the request side by side, their estimates averaged with weights that follow from data which they were
     /// not trained on. Members are linear, lift, experts and recurrent.
     Blend,
-}
-
-impl Kind {
-    /// `linear`, `lift`, `experts`, `kalman`, `refit`, `place`, `recurrent` or `blend`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Linear => "linear",
-            Self::Lift => "lift",
-            Self::Experts => "experts",
-            Self::Kalman => "kalman",
-            Self::Refit => "refit",
-            Self::Place => "place",
-            Self::Recurrent => "recurrent",
-            Self::Blend => "blend",
-        }
-    }
 }
 
 /// The kinds to compare, and their options that are given rather than chosen.
@@ -141,13 +126,14 @@ impl KindOptions {
 
     /// A kind that no blend has as a member.
     fn foreign(&self) -> Option<Kind> {
-        let foreign = |kind: &Kind| matches!(kind, Kind::Kalman | Kind::Refit | Kind::Place);
+        let foreign = |kind: &Kind| *kind != Kind::Blend && !kind.is_member();
         self.kinds.iter().copied().find(foreign)
     }
 
     /// Refuses to retain sums (`bytes`) where no kind would.
     pub(super) fn check_retained(&self, bytes: Option<usize>) -> Result<()> {
-        let keeps = |kind: &Kind| matches!(kind, Kind::Linear | Kind::Lift | Kind::Experts);
+        // A blend keeps those of its members, which are listed, too.
+        let keeps = |kind: &Kind| *kind != Kind::Blend && kind.traits().stored_statistics;
         match (bytes, self.kinds.first()) {
             (Some(_), Some(first)) if !self.kinds.iter().any(keeps) => {
                 Err(Error::argument(format!(
@@ -167,7 +153,8 @@ impl KindOptions {
         }
         if let (true, Some(other)) = (self.blends(), self.foreign()) {
             return Err(Error::argument(format!(
-                "blend: expected members among linear, lift, experts and recurrent, got {}",
+                "blend: expected members among {}, got {}",
+                names(|traits| traits.blend_prior.is_some()),
                 other.name()
             )));
         }

@@ -117,7 +117,7 @@ impl TimeShares {
             experts_regions: 0,
             others: others.collect(),
             finish: microseconds(RECURRENT_FINISH * steps),
-            needs_latents: asked(Kind::Lift) || asked(Kind::Experts),
+            needs_latents: kinds.kinds.iter().any(|kind| kind.traits().latents),
             has_regions: found > 0,
             is_recurrent,
             blends: kinds.blends(),

@@ -17,12 +17,8 @@ const SHRINKAGE: f64 = 0.1;
 const LEAST: f64 = 0.02;
 
 /// The prior weight of a kind, before those of the members at hand are scaled to a sum of 1.
-const fn prior(kind: Kind) -> f64 {
-    match kind {
-        Kind::Lift | Kind::Experts => 0.25,
-        Kind::Recurrent => 0.5,
-        _ => 0.0,
-    }
+fn prior(kind: Kind) -> f64 {
+    kind.traits().blend_prior.unwrap_or(0.0)
 }
 
 /// The prior weights of `kinds`: 0 for the linear one, unless it is alone.
