@@ -8,12 +8,13 @@
 //! gpu-bundle/gpu_network ranks                        # Spearman and Kendall
 //! gpu-bundle/gpu_network strongest                    # densities and the strongest pairs
 //! gpu-bundle/gpu_network warp                         # dynamic time warping
+//! gpu-bundle/gpu_network sums                         # distances, covariances and phase locking
 //! ```
 //! Videos of grey levels, smooth in space and time, W = 200, every window: `small` 50 × 80 pixels and 100
 //! windows, `headline` 130 × 172 and 801, each with 0, 0.01 % and 0.5 % of the pairs. `two`: 150 × 200 pixels on
 //! one device and on all. `ranks`: 50 × 80 pixels beside the CPU, then the headline's on the device alone, without
 //! equal samples and with them. `strongest`: 1,000 pairs and 0.1 % of the pairs of every window, three runs. `warp`: 60 × 80 pixels, W = 200 every 50, bands of 10, 20 and
-//! 60, beside the CPU. Medians of ten warm runs, of ranks five; the edges of both are compared. Says so and ends where
+//! 60, beside the CPU. `sums`: 4,000 nodes beside the CPU, then the headline's on the device alone. Medians of ten warm runs, of ranks five; the edges of both are compared. Says so and ends where
 //! there is no device.
 
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -252,6 +253,56 @@ fn strongest(device: &Device) {
     }
 }
 
+/// Measures from f64 sums: about 0.1 % of the pairs, beside the CPU where that does not take too long.
+fn sums(device: &Device) {
+    let (few, many) = (50 * 80, 130 * 172);
+    let (small, large) = (video(50, 80, 299), video(130, 172, 1000));
+    // Phases that neighbours nearly share.
+    let phases = |grey: &[u8]| -> Vec<f32> { grey.iter().map(|v| f32::from(*v) * 0.05).collect() };
+    let (small_phases, large_phases) = (phases(&small), phases(&large));
+    for measure in [
+        Measure::Euclidean { hold: 1 },
+        Measure::Covariance,
+        Measure::PhaseLocking,
+        Measure::ImaginaryPhaseLocking,
+        Measure::PhaseConsistency,
+    ] {
+        let (small, large) = match measure {
+            Measure::Euclidean { .. } | Measure::Covariance => {
+                (Signal::new(&small, few), Signal::new(&large, many))
+            }
+            _ => (
+                Signal::new(&small_phases, few),
+                Signal::new(&large_phases, many),
+            ),
+        };
+        let (small, large) = (small.unwrap(), large.unwrap());
+        // The threshold that 0.1 % of the pairs reach in one window.
+        let one =
+            NetworkSpec::new(measure, Window::new(200, 299)).threshold(Threshold::Density(1e-3));
+        let network = Plan::new(&one, &small).unwrap().run(&small, &()).unwrap();
+        let values = network.r().iter().map(|r| f64::from(r.abs()));
+        let theta = match measure {
+            Measure::Euclidean { .. } => values.fold(0.0, f64::max),
+            _ => values.fold(f64::INFINITY, f64::min),
+        };
+        for signal in [&small, &large] {
+            let plan = Plan::new(&spec_of(measure, 1, theta), signal).unwrap();
+            let cuda = plan.clone().on(device).unwrap();
+            println!(
+                "{}: {} nodes, {} windows, threshold {theta:.4}",
+                measure.name(),
+                signal.nodes(),
+                plan.windows().len()
+            );
+            let count = time_on_device(&cuda, signal, 3);
+            if signal.nodes() == few {
+                compare_with_cpu(&plan, &cuda, signal, &count);
+            }
+        }
+    }
+}
+
 /// Time warping beside the CPU: with bounds that leave out most pairs, and of all pairs.
 fn warp(device: &Device) {
     let (height, width, frames) = (60, 80, 299);
@@ -321,6 +372,9 @@ fn main() {
     println!("{} | {} threads", info.name, rayon::current_num_threads());
     if asked.iter().any(|a| a == "ranks") {
         ranks(&device);
+    }
+    if asked.iter().any(|a| a == "sums") {
+        sums(&device);
     }
     if asked.iter().any(|a| a == "warp") {
         warp(&device);

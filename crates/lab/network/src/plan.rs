@@ -7,6 +7,7 @@ use betz_device::{Device, Placement, Ran, Work};
 
 use crate::block::{Rules, direct};
 use crate::cuda::limits::{self, Limits};
+use crate::cuda::sums;
 use crate::network::Meta;
 use crate::panel;
 use crate::partial;
@@ -213,7 +214,8 @@ impl Plan {
     }
 
     /// The same on `device`, which works on Pearson correlations (and the information made of them) and on rank
-    /// correlations with every [`Threshold`] but [`Threshold::TopPerNode`], and on time warping. A CUDA device that the user named ([`Device::is_explicit`]) does it
+    /// correlations with every [`Threshold`] but [`Threshold::TopPerNode`], on time warping,
+    /// and, with [`Threshold::Absolute`], on Euclidean distances, covariances and phase locking. A CUDA device that the user named ([`Device::is_explicit`]) does it
     /// however little there is to do; [`Device::auto`] leaves to the CPU's threads what they do about as
     /// fast as CUDA starts, what CUDA has no kernel for, and the rest of the work where the device falls
     /// short of memory. The edges are the same. Pearson's values are within 10⁻⁵ of f64's, not bit for bit
@@ -347,8 +349,11 @@ impl Plan {
         const MULTIPROCESSOR: f64 = 4e10;
         /// Time warping in f64, whose sums wait for each other.
         const WARPING: f64 = 4e9;
+        /// Sums in f64.
+        const SUMS: f64 = 1e10;
         let multiprocessor = match self.spec.measure {
             Measure::Warping { .. } => WARPING,
+            _ if sums::kind(self.spec.measure).is_some() => SUMS,
             _ => MULTIPROCESSOR,
         };
         match self.placement.contexts() {

@@ -6,10 +6,7 @@ use betz_base::Result;
 
 use super::order::Piece;
 use super::walker::WalkResult;
-use crate::block::SampleTransform;
-use crate::engine::{ChunkEdges, Counts, Cut, Edge, exact_of, split_by, too_many};
-use crate::oracle::reaches;
-use crate::signal::Signal;
+use crate::engine::{ChunkEdges, Counts, Edge, split_by, too_many};
 use crate::window::Chunk;
 
 /// An edge that the host has decided to be none.
@@ -34,8 +31,8 @@ impl Piece {
         }
     }
 
-    /// Decides what the device left in doubt; the windows of those that are no edges.
-    fn decide(&mut self, signal: &Signal<'_>, chunk: &Chunk, cut: &Cut) -> Vec<usize> {
+    /// Decides what the device left in doubt, of `nodes` nodes; the windows of those that are no edges.
+    fn decide(&mut self, nodes: usize, decide: &Decide<'_>) -> Vec<usize> {
         let doubts: Vec<usize> = (self.edges.par_chunks(STRETCH).enumerate())
             .flat_map_iter(|(at, edges)| {
                 let doubts = edges
@@ -45,25 +42,14 @@ impl Piece {
                 doubts.map(move |(k, _)| at * STRETCH + k)
             })
             .collect();
-        let nodes = signal.nodes();
         let (mut x, mut y) = (Vec::new(), Vec::new());
         let mut dropped = Vec::new();
         for at in doubts {
             let row = self.ends.partition_point(|end| *end as usize <= at);
             let (q, i, j) = (row / nodes, row % nodes, column(self.edges[at]));
-            let r = exact_of(
-                signal,
-                chunk,
-                SampleTransform::Samples,
-                (q, i, j as usize),
-                &mut x,
-                &mut y,
-            );
-            self.edges[at] = match r {
-                Some(r) if reaches(cut.sign.size(r), cut.thresholds[q], cut.strict) => {
-                    edge(j, r as f32)
-                }
-                _ => {
+            self.edges[at] = match decide((q, i, j as usize), &mut x, &mut y) {
+                Some(value) => edge(j, value as f32),
+                None => {
                     dropped.push(q);
                     NONE
                 }
@@ -85,18 +71,21 @@ fn value(edge: u64) -> f32 {
     f32::from_bits(edge as u32)
 }
 
-/// The edges of all pieces, and `extra` ones; what the device left in doubt is decided here.
+/// The value of a pair (window, i, j) that the device left in doubt, if it is an edge; with room for two nodes' samples.
+pub(super) type Decide<'a> =
+    dyn Fn((usize, usize, usize), &mut Vec<f64>, &mut Vec<f64>) -> Option<f64> + 'a;
+
+/// The edges of all pieces, and `extra` ones, of so many nodes; what the device left in doubt is decided here.
 ///
 /// # Errors
-/// More edges than `cut.most`.
+/// More edges than `most`.
 pub(super) fn join(
-    signal: &Signal<'_>,
+    nodes: usize,
     chunk: &Chunk,
-    cut: &Cut,
+    (most, decide): (u64, &Decide<'_>),
     found: Vec<WalkResult>,
     mut extra: Vec<Vec<Edge>>,
 ) -> Result<ChunkEdges> {
-    let nodes = signal.nodes();
     extra.resize(chunk.windows, Vec::new());
     (extra.iter_mut()).for_each(|edges| edges.sort_unstable_by_key(|e| (e.0, e.1)));
     let mut counts = Counts::default();
@@ -113,13 +102,13 @@ pub(super) fn join(
         }
     }
     for piece in &mut pieces {
-        for q in piece.decide(signal, chunk, cut) {
+        for q in piece.decide(nodes, decide) {
             sizes[q] -= 1;
         }
     }
     let total: usize = sizes.iter().sum();
-    if total as u64 > cut.most {
-        return Err(too_many(cut.most));
+    if total as u64 > most {
+        return Err(too_many(most));
     }
     let mut edges = ChunkEdges {
         indptr: vec![0],
@@ -171,6 +160,9 @@ pub(super) fn join(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::SampleTransform;
+    use crate::engine::{Cut, exact_of};
+    use crate::signal::Signal;
     use crate::spec::Sign;
     use crate::window::{Rows, Window};
 
@@ -233,8 +225,15 @@ mod tests {
             strict: false,
             most: 1 << 20,
         };
+        let join = |cut: &Cut, found, extra| {
+            let decide = |pair: (usize, usize, usize), x: &mut Vec<f64>, y: &mut Vec<f64>| {
+                exact_of(&signal, &chunk, SampleTransform::Samples, pair, x, y)
+                    .filter(|r| cut.keeps(pair.0, *r))
+            };
+            join(nodes, &chunk, (cut.most, &decide), found, extra)
+        };
         let extra = vec![vec![(7, 9, 0.75), (3, 4, 0.5), (0, 99, -0.5)]];
-        let first = join(&signal, &chunk, &cut, walk_results(nodes, 1), extra.clone()).unwrap();
+        let first = join(&cut, walk_results(nodes, 1), extra.clone()).unwrap();
         assert_eq!(first.indptr, [0, 4, 5, 4006]);
         assert_eq!(
             (&first.i[..5], &first.j[..5]),
@@ -244,14 +243,7 @@ mod tests {
         let pairs: Vec<_> = (5..4006).map(|e| (first.i[e], first.j[e])).collect();
         assert!(pairs.is_sorted());
         for of in [2, 3, 7] {
-            let other = join(
-                &signal,
-                &chunk,
-                &cut,
-                walk_results(nodes, of),
-                extra.clone(),
-            )
-            .unwrap();
+            let other = join(&cut, walk_results(nodes, of), extra.clone()).unwrap();
             assert_eq!(
                 (other.i, other.j, other.r),
                 (first.i.clone(), first.j.clone(), first.r.clone())
@@ -259,9 +251,9 @@ mod tests {
         }
         // Strictly more than 1 is nothing; fewer than there are is refused.
         cut.strict = true;
-        let strict = join(&signal, &chunk, &cut, walk_results(nodes, 1), Vec::new()).unwrap();
+        let strict = join(&cut, walk_results(nodes, 1), Vec::new()).unwrap();
         assert_eq!(strict.indptr, [0, 1, 1, 4002]);
         cut.most = 4001;
-        assert!(join(&signal, &chunk, &cut, walk_results(nodes, 1), Vec::new()).is_err());
+        assert!(join(&cut, walk_results(nodes, 1), Vec::new()).is_err());
     }
 }

@@ -3,6 +3,7 @@
 use betz_base::{Error, Result};
 use betz_kernels::network as kernels;
 
+use super::sums;
 use super::warps::MOST_BAND;
 use crate::rank::RankMeasure;
 use crate::spec::{Measure, NetworkSpec, Taper, Threshold};
@@ -51,14 +52,16 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
         };
     }
     let ranks = RankMeasure::of(spec.measure).is_some();
+    let sums = sums::kind(spec.measure).is_some();
     if !(ranks
+        || sums
         || matches!(
             spec.measure,
             Measure::Pearson | Measure::GaussianInformation
         ))
     {
         return refuse(
-            "the measure pearson, gaussian-information, spearman, kendall or dtw",
+            "another measure than lagged, partial, distance or sttc",
             spec.measure.name().to_owned(),
         );
     }
@@ -71,11 +74,18 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
             format!("the strongest {count} per node"),
         );
     }
-    if nodes > kernels::MOST_NODES {
+    if sums && !matches!(spec.threshold, Threshold::Absolute(_)) {
         return refuse(
-            &format!("at most {} nodes", kernels::MOST_NODES),
-            nodes.to_string(),
+            &format!("a threshold for {}", spec.measure.name()),
+            format!("{:?}", spec.threshold),
         );
+    }
+    let most_nodes = match sums {
+        true => kernels::MOST_NODES / kernels::BLOCK * sums::SIDE,
+        false => kernels::MOST_NODES,
+    };
+    if nodes > most_nodes {
+        return refuse(&format!("at most {most_nodes} nodes"), nodes.to_string());
     }
     let window = spec.window;
     if ranks && window.length > kernels::LONGEST_RANKS {

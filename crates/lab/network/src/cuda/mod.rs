@@ -7,7 +7,8 @@
 //!
 //! `kernels/network_prepare.cu`, `network_walk.cu` and `network_order.cu` say how. Rank measures are exact and need no
 //! recheck: samples ─► ranks or signs ─► walk, in `network_rank_prepare.cu` and `network_rank_walk.cu`. Time warping goes
-//! through a window's pairs one by one, in `network_warp.cu`. Every device has all samples of a
+//! through a window's pairs one by one, in `network_warp.cu`. Distances, covariances and phase locking are made of f64 sums, in
+//! `network_sums.cu`. Every device has all samples of a
 //! chunk and a share of its tiles; a tile's sums do not depend on who walks it.
 
 mod correlations;
@@ -21,6 +22,9 @@ mod shape;
 mod strongest;
 #[cfg(test)]
 mod strongest_tests;
+#[cfg(test)]
+mod sum_tests;
+pub(crate) mod sums;
 pub(crate) mod surrogates;
 #[cfg(test)]
 mod tests;
@@ -35,7 +39,7 @@ use betz_kernels::{Sample, network as kernels};
 use crate::block::SampleTransform;
 use crate::chunk::{ChunkResult, informations};
 use crate::engine::{Cut, extreme_pairs};
-use crate::oracle::UndefinedReason;
+use crate::oracle::{self, UndefinedReason, reaches};
 use crate::plan::Plan;
 use crate::scan::Keep;
 use crate::signal::{Signal, SignalData};
@@ -255,8 +259,19 @@ impl Walkers {
             }
             _ => Vec::new(),
         };
+        let measure = plan.spec().measure;
+        let decide = |pair: (usize, usize, usize), x: &mut Vec<f64>, y: &mut Vec<f64>| {
+            let value = exact_value(measure, (signal, chunk), pair, x, y)?;
+            let size = match measure {
+                Measure::Euclidean { .. } => -value,
+                // Below 0 for fewer than chance gives, which is no strength.
+                Measure::PhaseConsistency => value,
+                _ => cut.sign.size(value),
+            };
+            reaches(size, cut.thresholds[pair.0], cut.strict).then_some(value)
+        };
         let result = ChunkResult {
-            edges: join::join(signal, chunk, cut, found, extra)?,
+            edges: join::join(signal.nodes(), chunk, (cut.most, &decide), found, extra)?,
             undefined,
             extreme: extreme.len() as u64,
         };
@@ -321,6 +336,31 @@ fn on_each<W: Send, R: Send>(
         }
         found.into_iter().collect()
     })
+}
+
+/// The value of a pair (window, i, j) in f64, by plain loops.
+fn exact_value(
+    measure: Measure,
+    (signal, chunk): (&Signal<'_>, &Chunk),
+    pair: (usize, usize, usize),
+    x: &mut Vec<f64>,
+    y: &mut Vec<f64>,
+) -> Option<f64> {
+    let of: fn(&[f64], &[f64]) -> Option<f64> = match measure {
+        Measure::Spearman => oracle::spearman,
+        Measure::Kendall => oracle::kendall,
+        Measure::Euclidean { .. } => oracle::distance,
+        Measure::Covariance => oracle::covariance,
+        Measure::PhaseLocking => oracle::phase_locking,
+        Measure::ImaginaryPhaseLocking => oracle::imaginary_phase_locking,
+        Measure::PhaseConsistency => oracle::phase_consistency,
+        _ => oracle::pearson,
+    };
+    for (node, samples) in [(pair.1, &mut *x), (pair.2, &mut *y)] {
+        samples.resize(chunk.window.length, 0.0);
+        signal.column(node, chunk.start_of(pair.0), samples);
+    }
+    of(x, y)
 }
 
 fn cut(plan: &Plan, chunk: &Chunk, most: u64) -> Result<Cut> {

@@ -127,9 +127,9 @@ pub(super) fn tiles(blocks: usize, (at, of): (usize, usize)) -> Vec<u32> {
     all.skip(at).step_by(of.max(1)).collect()
 }
 
-/// Pairs of nodes, the first before the second, in a tile.
-pub(super) fn pairs_of(tile: u32, nodes: usize) -> u64 {
-    let nodes_of = |block: u32| BLOCK.min(nodes.saturating_sub(block as usize * BLOCK)) as u64;
+/// Pairs of nodes, the first before the second, in a tile with so many nodes along a side.
+pub(super) fn pairs_of(tile: u32, side: usize, nodes: usize) -> u64 {
+    let nodes_of = |block: u32| side.min(nodes.saturating_sub(block as usize * side)) as u64;
     let (row, column) = (tile >> 16, tile & 0xffff);
     if row == column {
         return nodes_of(row) * nodes_of(row).saturating_sub(1) / 2;
@@ -170,7 +170,7 @@ mod tests {
         for nodes in [1, 128, 129, 300] {
             let pairs = tiles(3, (0, 1))
                 .into_iter()
-                .map(|tile| pairs_of(tile, nodes));
+                .map(|tile| pairs_of(tile, BLOCK, nodes));
             assert_eq!(pairs.sum::<u64>() as usize, nodes * (nodes - 1) / 2);
         }
         let mut squares: Vec<u32> = (0..2).flat_map(|at| square_tiles(40, (at, 2))).collect();

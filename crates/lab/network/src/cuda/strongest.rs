@@ -8,11 +8,9 @@ use betz_base::progress::check;
 use betz_base::{Progress, Result};
 use rayon::prelude::*;
 
-use super::Walkers;
-use crate::block::SampleTransform;
+use super::{Walkers, exact_value};
 use crate::chunk::ChunkResult;
-use crate::engine::{ChunkEdges, Counts, Cut, exact_of};
-use crate::oracle;
+use crate::engine::{ChunkEdges, Counts, Cut};
 use crate::plan::Plan;
 use crate::rank::RankMeasure;
 use crate::scan::{Candidate, Keep, gather, strongest_of};
@@ -193,26 +191,9 @@ impl Windows<'_> {
         x: &mut Vec<f64>,
         y: &mut Vec<f64>,
     ) -> Option<f64> {
-        let Some(measure) = RankMeasure::of(self.plan.spec().measure) else {
-            let pair = (q, i as usize, j as usize);
-            return exact_of(
-                self.signal,
-                self.chunk,
-                SampleTransform::Samples,
-                pair,
-                x,
-                y,
-            );
-        };
-        for (node, samples) in [(i, &mut *x), (j, &mut *y)] {
-            samples.resize(self.chunk.window.length, 0.0);
-            self.signal
-                .column(node as usize, self.chunk.start_of(q), samples);
-        }
-        match measure {
-            RankMeasure::Spearman => oracle::spearman(x, y),
-            RankMeasure::Kendall => oracle::kendall(x, y),
-        }
+        let of = (self.signal, self.chunk);
+        let pair = (q, i as usize, j as usize);
+        exact_value(self.plan.spec().measure, of, pair, x, y)
     }
 
     /// The strongest of the edges of window `q`, and the number of those that were decided in f64.

@@ -188,7 +188,11 @@ fn what_a_device_cannot_do_is_refused_by_name() {
     let window = Window::new(50, 1);
     let pearson = NetworkSpec::pearson(window);
     for (spec, named) in [
-        (NetworkSpec::new(Measure::Covariance, window), "covariance"),
+        (NetworkSpec::new(Measure::Partial, window), "partial"),
+        (
+            NetworkSpec::new(Measure::Covariance, window).threshold(Threshold::Density(0.01)),
+            "covariance",
+        ),
         (
             NetworkSpec::new(Measure::Kendall, Window::new(1861, 1)),
             "1861",

@@ -14,6 +14,7 @@ use super::correlations::{CorrelationInput, Correlations};
 use super::order::{Order, Piece};
 use super::ranks::{RankInput, Ranks};
 use super::shape::{SLOT_BYTES, most_windows, pairs_of, square_tiles, tiles};
+use super::sums::{self, SumInput, Sums};
 use super::{DeviceCount, Limits};
 use crate::engine::too_many;
 use crate::rank::RankMeasure;
@@ -126,12 +127,14 @@ impl States {
 enum Method {
     Correlations(Box<Correlations>),
     Ranks(Box<Ranks>),
+    Sums(Box<Sums>),
 }
 
 /// Inputs of these kernels.
 enum Input<T> {
     Correlations(Box<CorrelationInput<T>>),
     Ranks(Box<RankInput>),
+    Sums(Box<SumInput>),
 }
 
 /// Kernels of one device for samples of one type.
@@ -156,11 +159,13 @@ impl Walker {
         share: (usize, usize),
         limits: Limits,
     ) -> Result<Self> {
-        let method = match RankMeasure::of(spec.measure) {
-            Some(measure) => {
+        let ranks = RankMeasure::of(spec.measure);
+        let method = match (ranks, sums::kind(spec.measure)) {
+            (Some(measure), _) => {
                 Method::Ranks(Box::new(Ranks::open::<T>(context, measure, spec.window)?))
             }
-            None => Method::Correlations(Box::new(Correlations::open::<T>(context)?)),
+            (None, Some(kind)) => Method::Sums(Box::new(Sums::open::<T>(context, kind)?)),
+            (None, None) => Method::Correlations(Box::new(Correlations::open::<T>(context)?)),
         };
         Ok(Self {
             context: Arc::clone(context),
@@ -178,6 +183,7 @@ impl Walker {
         match &self.method {
             Method::Correlations(_) => Correlations::sizes::<T>(self.nodes, chunk),
             Method::Ranks(ranks) => ranks.sizes::<T>(self.nodes, chunk),
+            Method::Sums(sums) => sums.sizes::<T>(self.nodes, chunk),
         }
     }
 
@@ -191,7 +197,7 @@ impl Walker {
         let of_rows = u32::MAX as usize / self.nodes.max(1);
         let of_sums = match self.method {
             Method::Correlations(_) => most_windows(window),
-            Method::Ranks(_) => usize::MAX,
+            Method::Ranks(_) | Method::Sums(_) => usize::MAX,
         };
         let mut windows = most.min(of_sums).min(of_rows).max(1);
         loop {
@@ -241,14 +247,19 @@ impl Walker {
         let sizes = self.sizes::<T>(&asked.chunk);
         let own = match self.method {
             Method::Correlations(_) => tiles(sizes.blocks, self.share),
-            Method::Ranks(_) => square_tiles(sizes.blocks, self.share),
+            Method::Ranks(_) | Method::Sums(_) => square_tiles(sizes.blocks, self.share),
         };
         if own.is_empty() {
             return Ok(found);
         }
         let apart = own.len().div_ceil(asked.most_tiles);
         let own: Vec<u32> = own.into_iter().step_by(apart).collect();
-        found.pairs = own.iter().map(|tile| pairs_of(*tile, self.nodes)).sum();
+        let side = match self.method {
+            Method::Sums(_) => sums::SIDE,
+            _ => kernels::BLOCK,
+        };
+        let pairs = own.iter().map(|tile| pairs_of(*tile, side, self.nodes));
+        found.pairs = pairs.sum();
         let started = Instant::now();
         let samples = self.context.upload(samples)?;
         let tiles = self.context.upload(&own)?;
@@ -262,6 +273,7 @@ impl Walker {
             found.states = match &input {
                 Input::Correlations(input) => &input.states,
                 Input::Ranks(input) => &input.states,
+                Input::Sums(input) => &input.states,
             }
             .fetch(&self.context)?;
         }
@@ -356,6 +368,11 @@ impl Walker {
                 &samples,
                 &asked.chunk,
             )?)),
+            Method::Sums(sums) => Input::Sums(Box::new(sums.prepare(
+                self.nodes,
+                &samples,
+                &asked.chunk,
+            )?)),
         })
     }
 
@@ -374,6 +391,9 @@ impl Walker {
             }
             (Method::Ranks(ranks), Input::Ranks(input)) => {
                 ranks.walk(input, tiles, range, asked, edges)?
+            }
+            (Method::Sums(sums), Input::Sums(input)) => {
+                sums.walk(input, tiles, range, asked, edges)?
             }
             _ => {
                 return Err(Error::new(
