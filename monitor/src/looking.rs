@@ -185,24 +185,69 @@ pub(crate) struct Computing {
     step: f64,
     bin: f64,
     measure: Option<String>,
+    /// Largest shift in time, of lagged correlations and of time warping.
+    shift: Option<f64>,
     min: Option<f64>,
 }
 
-/// Computes correlations of a recording, or of a session's last minute, in windows that the page chooses. Adds the
+/// Measures of spike counts.
+const MEASURES: [Measure; 9] = [
+    Measure::Pearson,
+    Measure::Spearman,
+    Measure::Kendall,
+    Measure::Covariance,
+    Measure::GaussianInformation,
+    Measure::Lagged { lags: 0 },
+    Measure::Partial,
+    Measure::Euclidean { hold: 1 },
+    Measure::Warping {
+        band: 0,
+        normalised: true,
+    },
+];
+
+impl Computing {
+    /// The measure that is asked for.
+    ///
+    /// # Errors
+    /// The expected and the found words, for an answer.
+    fn measure(&self) -> Result<Measure, String> {
+        let name = self.measure.as_deref().unwrap_or("pearson");
+        let Some(measure) = MEASURES.into_iter().find(|m| m.name() == name) else {
+            let all = MEASURES.map(Measure::name).join(", ");
+            return Err(format!("measure: expected one of {all}, got {name:?}"));
+        };
+        let bins = (self.shift.unwrap_or(0.0) / self.bin).round();
+        if !(0.0..=f64::from(i16::MAX)).contains(&bins) {
+            return Err(format!(
+                "shift: expected 0 to {} bins of {} s, got {} s",
+                i16::MAX,
+                self.bin,
+                self.shift.unwrap_or(0.0)
+            ));
+        }
+        let shift = bins as usize;
+        Ok(match measure {
+            Measure::Lagged { .. } => Measure::Lagged { lags: shift },
+            Measure::Warping { normalised, .. } => Measure::Warping {
+                band: shift,
+                normalised,
+            },
+            other => other,
+        })
+    }
+}
+
+/// Computes a network of a recording, or of a session's last minute, in windows that the page chooses. Adds the
 /// result to the list of networks.
 pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computing>) -> Response {
     let lately = app.live && asked.source == 0;
     if !lately && app.recorded.get(asked.source).is_none() {
         return no_source(&app, asked.source);
     }
-    let measure = match asked.measure.as_deref().unwrap_or("pearson") {
-        "pearson" => Measure::Pearson,
-        "spearman" => Measure::Spearman,
-        "kendall" => Measure::Kendall,
-        other => {
-            let words = format!("measure: expected pearson, spearman or kendall, got {other:?}");
-            return (StatusCode::BAD_REQUEST, words).into_response();
-        }
+    let measure = match asked.measure() {
+        Ok(measure) => measure,
+        Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
     };
     let wanted = NetworkRequest {
         window_seconds: asked.window,

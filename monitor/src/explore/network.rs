@@ -437,7 +437,7 @@ pub(crate) struct NetworkRequest {
     pub(crate) least: f64,
 }
 
-/// Computes correlations of spike counts over sliding windows of a recording.
+/// Computes a network of spike counts over sliding windows of a recording.
 ///
 /// # Errors
 /// `InvalidArgument` for times that are not positive and finite, or are too short or too long; the errors of [`Plan`].

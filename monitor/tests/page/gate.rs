@@ -12,7 +12,7 @@ use betz_runtime::stream::{Session, SessionConfig};
 use serde_json::{Value, json};
 
 /// Two outputs, of which the second is gated by 0.02 + 1.2·p(go).
-fn gated() -> Decoder {
+pub(crate) fn gated() -> Decoder {
     let fixtures = "../crates/decode/runtime/tests/fixtures/gated.betz";
     Decoder::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join(fixtures)).unwrap()
 }

@@ -77,7 +77,7 @@ pub(crate) fn get(monitor: &Monitor, path: &str) -> (u16, Vec<u8>) {
     (status, answer[head + 4..].to_vec())
 }
 
-fn json(monitor: &Monitor, path: &str) -> serde_json::Value {
+pub(crate) fn json(monitor: &Monitor, path: &str) -> serde_json::Value {
     let (status, body) = get(monitor, path);
     assert_eq!(status, 200, "{path}: {}", String::from_utf8_lossy(&body));
     serde_json::from_slice(&body).unwrap()

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+mod computing;
 mod control;
 mod embedded;
 mod gate;

@@ -208,9 +208,9 @@ export async function findCommunities(): Promise<void> {
 }
 
 /** A network of a recording, in windows of one's own. */
-export async function compute(source: number, window: number, step: number, bin: number, measure: string, min: number): Promise<void> {
+export async function compute(source: number, window: number, step: number, bin: number, measure: string, shift: number, min: number): Promise<void> {
   let id: number | null = null;
-  await job("correlations", stop => follow(`api/compute?source=${source}&window=${window}&step=${step}&bin=${bin}&measure=${measure}&min=${min}`, stop, f => {
+  await job("network", stop => follow(`api/compute?source=${source}&window=${window}&step=${step}&bin=${bin}&measure=${measure}&shift=${shift}&min=${min}`, stop, f => {
     const said = f.event as { error?: string; network?: number; done?: number; of?: number } | null;
     if (said?.error) throw new Error(said.error);
     if (said?.network !== undefined) id = said.network;

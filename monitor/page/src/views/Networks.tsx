@@ -116,16 +116,20 @@ function Sessions() {
     {chosen.length > 0 && <button class="link" onClick={net.unload}>unload all</button>}<Reset /></fieldset>;
 }
 
-/** Correlations of a recording, in windows of one's own. */
+/** Measures of spike counts; those of distance have edges that are at most a value. */
+const MEASURES = ["pearson", "spearman", "kendall", "covariance", "gaussian-information", "lagged", "partial", "euclidean", "dtw"];
+
+/** A network of a recording, in windows of one's own. */
 function Compute() {
-  const live = state.server.value?.mode === "live", sources = live ? ["the last minute"] : state.server.value?.sources ?? [], [source, setSource] = useState(0), [window, setWindow] = useState(10), [step, setStep] = useState(5), [bin, setBin] = useState(0.05), [least, setLeast] = useState(0.1), [measure, setMeasure] = useState("pearson");
+  const live = state.server.value?.mode === "live", sources = live ? ["the last minute"] : state.server.value?.sources ?? [], [source, setSource] = useState(0), [window, setWindow] = useState(10), [step, setStep] = useState(5), [bin, setBin] = useState(0.05), [least, setLeast] = useState(0.1), [measure, setMeasure] = useState("pearson"), [shift, setShift] = useState(0.5);
+  const shifts = measure === "lagged" || measure === "dtw", distance = measure === "euclidean" || measure === "dtw";
   if (sources.length === 0) return null;
   const field = (name: string, value: number, set: (v: number) => void, by: number) => <label>{name} <input type="number" min={0} step={by} value={value} onChange={e => set(Number(e.currentTarget.value))} /></label>;
   return <details class="compute"><summary>{live ? "compute from the session" : "compute from a recording"}</summary>
-    <form onSubmit={e => { e.preventDefault(); void net.compute(source, window, step, bin, measure, least); }}>
+    <form onSubmit={e => { e.preventDefault(); void net.compute(source, window, step, bin, measure, shifts ? shift : 0, least); }}>
       <label>of <select value={String(source)} onChange={e => setSource(Number(e.currentTarget.value))}>{sources.map((s, k) => <option key={k} value={String(k)}>{s}</option>)}</select></label>
-      <label>measure <select value={measure} onChange={e => setMeasure(e.currentTarget.value)}><option>pearson</option><option>spearman</option><option>kendall</option></select></label>
-      {field("window, s", window, setWindow, 0.5)}{field("step, s", step, setStep, 0.5)}{field("bin, s", bin, setBin, 0.01)}{field("least |r|", least, setLeast, 0.05)}
+      <label>measure <select value={measure} onChange={e => setMeasure(e.currentTarget.value)}>{MEASURES.map(m => <option key={m}>{m}</option>)}</select></label>
+      {field("window, s", window, setWindow, 0.5)}{field("step, s", step, setStep, 0.5)}{field("bin, s", bin, setBin, 0.01)}{shifts && field("largest shift, s", shift, setShift, 0.05)}{field(distance ? "largest distance" : "least size", least, setLeast, 0.05)}
       <button class="act">compute</button></form></details>;
 }
 
