@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FASTEST, Pace, START, changed, changes, countOf, delaysShown, endOf, indexAt, missing, prune, queryOf, readDelays, readSettings, writeSettings, type Numbered, type Settings } from "../src/mined/played.ts";
+import { FASTEST, Pace, START, changed, changes, countIn, countOf, delaysShown, endOf, indexAt, missing, prune, queryOf, readDelays, readSettings, writeSettings, type Numbered, type Settings } from "../src/mined/played.ts";
 
 const of = (window: number, step: number): Settings => ({ ...START, window, step });
 
@@ -56,7 +56,11 @@ test("with less motion it goes from window to window, in the same time", () => {
 
 test("counts change from window to window", () => {
   const e = (channels: number[], count: number): Numbered => ({ channels, edges: channels.slice(1).map(() => 0), labels: channels.map(String), low: [], high: [], count, expected: null, std: null, p: null, q: null });
-  assert.deepEqual(changes([e([1, 2], 5), e([2, 1], 4)], [e([1, 2], 7)]), [-2, 4]);
+  assert.deepEqual(changes([e([1, 2], 5), e([2, 1], 4)], { frequent: 1, episodes: [e([1, 2], 7)] }), [-2, 4]);
+  // One of two episodes is not listed: it may be this one.
+  assert.deepEqual(changes([e([1, 2], 5), e([2, 1], 4)], { frequent: 2, episodes: [e([1, 2], 7)] }), [-2, null]);
+  assert.deepEqual([[1, 2], [2, 1]].map(c => countIn({ frequent: 2, episodes: [e([1, 2], 7)] }, `${c}&edges=0`)), [7, null]);
+  assert.equal(countIn({ frequent: 1, episodes: [e([1, 2], 7)] }, "2,1&edges=0"), 0);
   assert.deepEqual(changes([e([1, 2], 5)], null), [null]);
 });
 

@@ -82,11 +82,13 @@ export class Pace {
 
 export const keyOf = (e: { channels: number[]; edges: number[] }): string => `${e.channels.join(",")}&edges=${e.edges.join(",")}`;
 export interface Numbered extends Told { edges: number[] }
-/** Change of each episode's count since the window before; null if that is not known, all of it if the episode was not listed there. */
-export function changes(now: Numbered[], before: Numbered[] | null): (number | null)[] {
-  if (!before) return now.map(() => null);
-  const then = new Map(before.map(e => [keyOf(e), e.count]));
-  return now.map(e => e.count - (then.get(keyOf(e)) ?? 0));
+/** Count of an episode in a mined window: 0 if it is not frequent there; null if it may be, because not all frequent episodes are listed. */
+export function countIn(window: { frequent: number; episodes: Numbered[] }, key: string): number | null {
+  return window.episodes.find(e => keyOf(e) === key)?.count ?? (window.frequent > window.episodes.length ? null : 0);
+}
+/** Change of each episode's count since the window before; null if that window is not known, or may have the episode without listing it. */
+export function changes(now: Numbered[], before: { frequent: number; episodes: Numbered[] } | null): (number | null)[] {
+  return now.map(e => { const then = before && countIn(before, keyOf(e)); return then === null ? null : e.count - then; });
 }
 /** Removes the entries that are farthest from `at`, until `most` are left. */
 export function prune<T>(kept: Map<number, T>, at: number, most: number): void {

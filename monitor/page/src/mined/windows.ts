@@ -30,13 +30,13 @@ export const shown = computed(() => { void arrived.value; return kept.get(index.
 export const listed = computed((): Listed[] => {
   const now = shown.value;
   if (!now) return [];
-  const names = namesOf(now.episodes), apart = changes(now.episodes, kept.get(index.value - 1)?.episodes ?? null), minutes = (now.to - now.from) / 60;
+  const names = namesOf(now.episodes), apart = changes(now.episodes, kept.get(index.value - 1) ?? null), minutes = (now.to - now.from) / 60;
   return now.episodes.map((e, k) => ({ ...e, index: k, name: names[k]!, z: null, rate: e.count / Math.max(1e-9, minutes), change: index.value === 0 ? null : apart[k]! }));
 });
 /** The picked episode, also in windows in which it is not frequent. */
 mined.ofWindow.value = computed((): Episode | null => {
   const key = pick.value && keyOf(pick.value), found = listed.value.find(e => keyOf(e) === key);
-  return found ?? (pick.value ? { ...pick.value, index: -1, name: namesOf([pick.value])[0]!, z: null, rate: 0, count: 0 } : null);
+  return found ?? (pick.value ? { ...pick.value, index: -1, name: namesOf([pick.value])[0]!, z: null, rate: 0, count: mined.occurrences.value?.total ?? 0 } : null);
 });
 export const pickedKey = computed(() => pick.value ? keyOf(pick.value) : null);
 

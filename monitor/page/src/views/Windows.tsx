@@ -10,7 +10,7 @@ import { table } from "../draw/table.ts";
 import { clock, plural, whole } from "../draw/format.ts";
 import * as mined from "../mined/state.ts";
 import * as windows from "../mined/windows.ts";
-import { SPEEDS, delaysShown, keyOf, readDelays, speedShown, speedSpoken } from "../mined/played.ts";
+import { SPEEDS, countIn, delaysShown, keyOf, readDelays, speedShown, speedSpoken } from "../mined/played.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
 
@@ -56,9 +56,11 @@ function Counts() {
   const draw = (g: CanvasRenderingContext2D, w: number, h: number): void => {
     void painted.value;
     const n = windows.count.value, key = windows.pickedKey.value, at = windows.index.value, low = h - 16;
-    const values = windows.have().map(k => { const one = windows.keptAt(k)!; return [k, key === null ? one.frequent : one.episodes.find(e => keyOf(e) === key)?.count ?? 0] as const; });
-    const most = Math.max(1, ...values.map(v => v[1])), wide = (w - 12) / n, x = (k: number): number => 6 + k * wide;
+    const values = windows.have().map(k => { const one = windows.keptAt(k)!; return [k, key === null ? one.frequent : countIn(one, key) ?? (k === at ? mined.occurrences.value?.total ?? null : null)] as const; });
+    const most = Math.max(1, ...values.map(v => v[1] ?? 0)), unknown = values.some(v => v[1] === null), wide = (w - 12) / n, x = (k: number): number => 6 + k * wide;
     for (const [k, v] of values) {
+      // A count that is not known is a mark of its own, and no count of 0.
+      if (v === null) { g.fillStyle = colours.dim.css; g.fillRect(x(k), low - 2, Math.max(1, wide / 2), 2); continue; }
       const high = v / most * (low - 18);
       g.fillStyle = k === at ? colours.bad.css : colours.x.css;
       g.fillRect(x(k), low - high, Math.max(1, wide - (wide > 3 ? 1 : 0)), high);
@@ -66,6 +68,7 @@ function Counts() {
     g.fillStyle = colours.line.css; g.fillRect(6, low, w - 12, 1);
     g.fillStyle = colours.bad.css; g.fillRect(x(at), low, Math.max(2, wide), 3);
     g.fillStyle = colours.dim.css; g.font = font(10); g.textBaseline = "top"; g.textAlign = "left"; g.fillText(whole(most), 6, 1);
+    if (unknown) { g.textAlign = "right"; g.fillText("grey: not among the episodes listed", w - 6, 1); }
     g.textBaseline = "bottom"; g.fillText("0:00", 6, h); g.textAlign = "right"; g.fillText(clock(windows.length.value), w - 6, h);
   };
   const go = (e: MouseEvent): void => { const box = (e.currentTarget as HTMLElement).getBoundingClientRect(); windows.seek(Math.floor((e.clientX - box.left - 6) / (box.width - 12) * windows.count.value)); };
