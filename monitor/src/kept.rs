@@ -14,6 +14,8 @@ use crate::app::{App, AppState, json_of};
 use crate::explore::network::{NamedNetwork, NetworkView};
 use betz_base::lock::lock;
 
+/// Largest number of networks of the store that stay in memory after pages looked at them.
+const MOST_LOADED: usize = 4;
 /// Longest name in characters.
 const LONGEST_NAME: usize = 120;
 
@@ -62,12 +64,14 @@ pub trait NetworkStore: Send {
 /// A network that pages may look at. Its place in the list is its number for pages.
 pub(crate) struct NetworkSlot {
     pub(crate) name: String,
-    /// `None` until it is read from the store, and after it was deleted.
+    /// `None` until it is read from the store, after others of the store were looked at, and after it was deleted.
     pub(crate) view: Option<Arc<NetworkView>>,
     /// Its number in the store.
     pub(crate) kept: Option<i64>,
     /// True if it was read from the store: this server had it from nowhere else.
     from_store: bool,
+    /// Number of the last look at it, among all looks.
+    looked: u64,
     /// True after it was deleted: no other network takes its place.
     pub(crate) deleted: bool,
 }
@@ -79,8 +83,14 @@ impl NetworkSlot {
             view: Some(Arc::new(view)),
             kept: None,
             from_store: false,
+            looked: 0,
             deleted: false,
         }
+    }
+
+    /// True if it takes one of the places for networks in memory. Those of the store do not: they are read again.
+    pub(crate) fn takes_place(&self) -> bool {
+        self.view.is_some() && !self.from_store
     }
 
     /// The store no longer has it: one that this server had before stays in the list.
@@ -118,6 +128,7 @@ pub(crate) fn update(app: &AppState) -> Result<()> {
                 view: None,
                 kept: Some(kept.id),
                 from_store: true,
+                looked: 0,
                 deleted: false,
             });
         }
@@ -128,8 +139,10 @@ pub(crate) fn update(app: &AppState) -> Result<()> {
 /// Name and network of a number; read from the store if it was not yet. `None` if there is none.
 pub(crate) fn find(app: &AppState, id: usize) -> Result<Option<(String, Arc<NetworkView>)>> {
     let look = || {
-        let slots = lock(&app.networks);
-        let slot = slots.get(id).filter(|slot| !slot.deleted)?;
+        let mut slots = lock(&app.networks);
+        let look = next_look(&slots);
+        let slot = slots.get_mut(id).filter(|slot| !slot.deleted)?;
+        slot.looked = look;
         Some((slot.name.clone(), slot.view.clone(), slot.kept))
     };
     // While the store is locked, nobody else reads the same network.
@@ -143,12 +156,32 @@ pub(crate) fn find(app: &AppState, id: usize) -> Result<Option<(String, Arc<Netw
     };
     let loaded = lock(store).load(kept)?;
     let view = Arc::new(NetworkView::new(loaded)?);
-    if let Some(slot) = lock(&app.networks).get_mut(id)
+    let mut slots = lock(&app.networks);
+    if let Some(slot) = slots.get_mut(id)
         && !slot.deleted
     {
         slot.view = Some(view.clone());
     }
+    drop_oldest(&mut slots);
+    drop(slots);
     Ok(Some((name, view)))
+}
+
+/// The number of the next look.
+fn next_look(slots: &[NetworkSlot]) -> u64 {
+    slots.iter().map(|slot| slot.looked).max().unwrap_or(0) + 1
+}
+
+/// Takes networks of the store out of memory, until [`MOST_LOADED`] are left: first those that nobody looked at for
+/// longest. Answers that are being made of one keep it.
+fn drop_oldest(slots: &mut [NetworkSlot]) {
+    let mut loaded: Vec<&mut NetworkSlot> = (slots.iter_mut())
+        .filter(|slot| slot.from_store && slot.view.is_some())
+        .collect();
+    loaded.sort_by_key(|slot| std::cmp::Reverse(slot.looked));
+    for slot in loaded.into_iter().skip(MOST_LOADED) {
+        slot.view = None;
+    }
 }
 
 /// The networks as pages list them.

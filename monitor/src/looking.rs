@@ -23,7 +23,7 @@ use betz_base::lock::lock;
 
 /// Largest number of steps of a layout.
 const MOST_STEPS: u32 = 5_000;
-/// Largest number of networks, including those computed for pages.
+/// Largest number of networks that were given at the start or computed for pages.
 const MOST_COMPUTED: usize = 64;
 
 pub(crate) async fn networks(State(app): State<App>) -> Response {
@@ -320,8 +320,7 @@ fn add(app: &AppState, network: NetworkView) -> betz_base::Result<usize> {
     if let Some(id) = all.iter().position(same) {
         return Ok(id);
     }
-    // Those that a store keeps are not in memory before they are looked at.
-    if all.iter().filter(|slot| slot.view.is_some()).count() >= MOST_COMPUTED {
+    if all.iter().filter(|slot| slot.takes_place()).count() >= MOST_COMPUTED {
         return Err(Error::argument(format!(
             "expected at most {MOST_COMPUTED} networks, got one more: begin anew"
         )));

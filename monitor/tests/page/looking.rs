@@ -12,7 +12,7 @@ use betz_network::{Measure, Network, NetworkSpec, Plan, Signal, Threshold, Windo
 const NODES: usize = 9;
 
 /// A network of three groups, each following a wave of its own, with noise.
-fn network(measure: Measure, threshold: f64) -> Network {
+pub(crate) fn network(measure: Measure, threshold: f64) -> Network {
     let samples: Vec<f32> = (0..400_u32)
         .flat_map(|t| {
             (0..NODES as u32).map(move |n| {
@@ -35,7 +35,7 @@ fn network(measure: Measure, threshold: f64) -> Network {
         .unwrap()
 }
 
-fn networked(network: Network) -> NamedNetwork {
+pub(crate) fn networked(network: Network) -> NamedNetwork {
     NamedNetwork {
         name: "a test".into(),
         network,

@@ -8,6 +8,7 @@ mod control;
 mod embedded;
 mod gate;
 mod history;
+mod kept;
 mod limits;
 mod looking;
 mod parts;

@@ -22,7 +22,7 @@ const APART: i64 = 1_000_000;
 const QUERY: &str = "window=3&step=2&intervals=0.004,0.006,0.006,0.01&threshold=8&max_size=4";
 
 /// Channels 1, 4 and 2 fire in this order, with 5 and 8 ms between them; all channels fire at random.
-fn original() -> Recording {
+pub(crate) fn original() -> Recording {
     let mut state = 11_u64;
     let mut next = |below: i64| {
         state = (state.wrapping_mul(6_364_136_223_846_793_005)).wrapping_add(1);
@@ -52,7 +52,7 @@ fn original() -> Recording {
 }
 
 /// `times`: spikes keep the recording's ticks, which are finer than its steps.
-fn open(recording: &Recording, step: f64, times: bool) -> Monitor {
+pub(crate) fn open(recording: &Recording, step: f64, times: bool) -> Monitor {
     let dataset = recording.clone().align(step).unwrap();
     let fine = SpikeTimes::new(
         &dataset,
@@ -82,7 +82,7 @@ fn open(recording: &Recording, step: f64, times: bool) -> Monitor {
 }
 
 /// The events of a job's answer, in order.
-fn events(monitor: &Monitor, path: &str) -> Vec<Value> {
+pub(crate) fn events(monitor: &Monitor, path: &str) -> Vec<Value> {
     let (status, answer) = get(monitor, path);
     assert_eq!(status, 200, "{path}: {}", String::from_utf8_lossy(&answer));
     let frames = Frame::read_all(&answer).unwrap();
