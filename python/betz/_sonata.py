@@ -45,6 +45,12 @@ _MODELS = {
     },
     "izhikevich": {"a": 0.02, "b": 0.2, "c": -65.0, "d": 8.0, "V_th": 30.0, "I_e": 0.0, "V_m": -65.0, "U_m": -13.0},
 }
+# Parameters of synapses, which all neurons of one population share.
+_SHARED = ("tau_syn_ex", "tau_syn_in", "E_ex", "E_in")
+# Models that are integrated exactly if all neurons of a population are alike.
+_EXACT = ("iaf_psc_exp", "iaf_psc_delta")
+# Most kinds of neurons that become populations of their own so that they stay exact.
+_MOST_KINDS = 16
 # Names of synapses with constant weights.
 _SYNAPSES = ("static_synapse", "nest:static_synapse", "NULL", "")
 
@@ -218,15 +224,30 @@ class _Reader:
             differing = sorted(n for n in own if n.startswith("dynamics_params/") and not np.isnan(own[n][members]).all())
             for column in differing:
                 self.known(model, [column.split("/")[1]], where)
-            rows = np.stack([own[n][members] for n in differing], axis=1) if differing else np.zeros((len(members), 0))
-            distinct, which = np.unique(rows, axis=0, return_inverse=True)
-            for number, values in enumerate(distinct):
-                chosen = members[which.reshape(-1) == number]
-                mine = {n.split("/")[1]: float(v) for n, v in zip(differing, values, strict=True) if not np.isnan(v)}
+            usual = {**_MODELS[model], **given}
+            columns = {column.split("/")[1]: own[column][members] for column in differing}
+            columns = {n: np.where(np.isnan(values), usual[n], values) for n, values in columns.items()}
+            # A population for each kind of neurons, or for each kind of synapses with a list of the neurons' own values.
+            apart = sorted(columns)
+            distinct, which = self.kinds_of(columns, apart, len(members))
+            if model != "iaf_psc_alpha" and not (model in _EXACT and len(distinct) <= _MOST_KINDS):
+                apart = [n for n in apart if n in _SHARED]
+                distinct, which = self.kinds_of(columns, apart, len(members))
+            for number in range(len(distinct)):
+                mine_are = which.reshape(-1) == number
+                chosen = members[mine_are]
+                mine = {n: columns[n][mine_are] for n in columns}
+                mine = {n: float(v[0]) if (v == v[0]).all() else v for n, v in mine.items()}
                 part[chosen], index[chosen] = len(parts), np.arange(len(chosen))
                 label = f"{name}.{kind}" if len(distinct) == 1 else f"{name}.{kind}.{number}"
                 parts.append({"virtual": False, "model": model, "given": {**given, **mine}, "size": len(chosen), "name": label})
         self.nodes[name] = {"ids": ids, "part": part, "index": index, "parts": parts}
+
+    @staticmethod
+    def kinds_of(columns, names, count):
+        """Distinct rows of some columns, and the row of each member."""
+        rows = np.stack([columns[name] for name in names], axis=1) if names else np.zeros((count, 0))
+        return np.unique(rows, axis=0, return_inverse=True)
 
     def model(self, row, folder, where):
         kind, template = row.get("model_type"), row.get("model_template", "")
@@ -248,7 +269,7 @@ class _Reader:
 
     def silence(self, ms):
         """A refractory time in whole steps."""
-        return round(ms / self.step_ms) * self.step_ms
+        return np.round(np.asarray(ms) / self.step_ms) * self.step_ms
 
     def add_part(self, part):
         """Adds a population to the network."""
@@ -311,13 +332,17 @@ class _Reader:
     @staticmethod
     def check_start(model, p, name):
         """Refuses states that Betz does not start with."""
-        if model == "izhikevich" and abs(p["U_m"] - p["b"] * p["V_m"]) > 1e-9:
-            wanted = p["b"] * p["V_m"]
-            raise ValueError(f"{name}: Betz starts U_m at b V_m = {wanted:g}, got {p['U_m']:g}; set U_m")
-        if model == "aeif_cond_exp" and p["a"] * (p["V_m"] - p["E_L"]) != 0.0:
-            raise ValueError(
-                f"{name}: Betz starts w at a (V_m - E_L), NEST at 0: expected V_m = E_L, got {p['V_m']:g} and {p['E_L']:g} mV"
-            )
+        if model == "izhikevich":
+            got, wanted = np.broadcast_arrays(*np.atleast_1d(p["U_m"], np.multiply(p["b"], p["V_m"])))
+            for u, steady in zip(got, wanted, strict=True):
+                if abs(u - steady) > 1e-9:
+                    raise ValueError(f"{name}: Betz starts U_m at b V_m = {steady:g}, got {u:g}; set U_m")
+        if model == "aeif_cond_exp":
+            for a, v, rest in zip(*np.broadcast_arrays(*np.atleast_1d(p["a"], p["V_m"], p["E_L"])), strict=True):
+                if a * (v - rest) != 0.0:
+                    raise ValueError(
+                        f"{name}: Betz starts w at a (V_m - E_L), NEST at 0: expected V_m = E_L, got {v:g} and {rest:g} mV"
+                    )
 
     # ---- Spikes of virtual nodes ----
 

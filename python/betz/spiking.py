@@ -14,8 +14,8 @@ True
 150
 
 A parameter is a number, or how to draw it for each neuron: {"low": 1, "high": 2} (uniform), {"mean": 1, "sd": 0.1} (normal),
-{"median": 1, "log_sd": 0.1} (log-normal); "low" and "high" beside the latter two are bounds. `models()` lists the models and their
-parameters. The same seed gives the same spikes on any number of threads.
+{"median": 1, "log_sd": 0.1} (log-normal); "low" and "high" beside the latter two are bounds. A list or an array has one value per
+neuron. `models()` lists the models and their parameters. The same seed gives the same spikes on any number of threads.
 """
 
 import json
@@ -73,12 +73,13 @@ class Network:
         """
         if current_pa is not None:
             parameters["current_pa"] = current_pa
+        parameters = {name: _plain(value) for name, value in parameters.items()}
         given = {
             "name": name,
             "neurons": neurons,
             "neuron": "source" if model == "source" and not parameters else {model: parameters},
             "synapse": synapse,
-            "start_mv": start_mv,
+            "start_mv": _plain(start_mv),
         }
         if poisson is not None:
             rate_hz, weight, *receptor = poisson
@@ -133,6 +134,11 @@ class Network:
     def __repr__(self):
         parts = len(self._description["populations"]), len(self._description["projections"])
         return f"Network({self._neurons} neurons in {parts[0]} populations, {parts[1]} projections)"
+
+
+def _plain(value):
+    """An array as the list that JSON takes."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def delta():

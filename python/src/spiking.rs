@@ -8,6 +8,7 @@ use betz::spiking::{
     CurrentRow, CurrentTable, Engine, Interpolation, ListedSynapse, Network, Options,
 };
 use numpy::{IntoPyArray, PyArray1};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -63,6 +64,11 @@ impl SpikingEngine {
             };
             Engine::build(&network, &options, progress)
         })?;
+        let warning = py.get_type::<PyUserWarning>();
+        for weights in &engine.plan().rounded_weights {
+            let text = std::ffi::CString::new(weights.to_string())?;
+            PyErr::warn(py, &warning, &text, 2)?;
+        }
         Ok(Self {
             engine: Mutex::new(engine),
         })

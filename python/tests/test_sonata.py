@@ -195,3 +195,52 @@ def test_a_circuit_without_inputs_and_broken_files(tmp_path):
     simulation.write_text("{")
     with pytest.raises(ValueError, match="simulation.json: expected JSON"):
         betz.spiking.read_sonata(simulation)
+
+
+@pytest.mark.parametrize("model, split", [("iaf_psc_exp", False), ("iaf_psc_alpha", True), ("iaf_cond_exp", False)])
+def test_nodes_that_differ_are_one_population_with_lists(tmp_path, model, split):
+    capacitance = np.linspace(150.0, 300.0, 20)
+    cell = {"E_L": -65.0, "V_m": -65.0, "V_th": -50.0, "V_reset": -65.0, "I_e": 500.0}
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/cell.json").write_text(json.dumps(cell))
+    with h5py.File(tmp_path / "nodes.h5", "w") as file:
+        nodes = file.create_group("nodes/v1")
+        nodes["node_type_id"] = [1] * 20
+        nodes["0/dynamics_params/C_m"] = capacitance[::-1]
+        nodes["0/dynamics_params/t_ref"] = [0.0, 2.0] * 10
+    (tmp_path / "types.csv").write_text(
+        f"node_type_id model_type model_template dynamics_params\n1 point_neuron nest:{model} cell.json\n"
+    )
+    config = {
+        "components": {"point_neuron_models_dir": "models"},
+        "networks": {"nodes": [{"nodes_file": "nodes.h5", "node_types_file": "types.csv"}], "edges": []},
+        "run": {"dt": 0.1, "tstop": 100.0},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    read = betz.spiking.read_sonata(tmp_path / "config.json")
+    populations = json.loads(read.network.json())["populations"]
+    assert len(populations) == (20 if split else 1)
+    engine = read.network.build()
+    engine.run(0.1)
+    counts = engine.counts()[read.neurons["v1"]]
+    # Those of a network of single neurons, which are integrated exactly where they are `lif` with currents.
+    apart = betz.spiking.Network(step_ms=0.1)
+    for c, refractory in zip(capacitance[::-1], [0.0, 2.0] * 10, strict=True):
+        conductances = model == "iaf_cond_exp"
+        apart.population(
+            f"{c}",
+            1,
+            synapse=betz.spiking.conductance("ampa") if conductances else betz.spiking.exponential(2.0),
+            start_mv=-65.0,
+            tau_m_ms=c / 16.6667 if conductances else 10.0,
+            c_m_pf=c,
+            refractory_ms=refractory,
+            current_pa=500.0,
+            rest_mv=-65.0,
+            threshold_mv=-50.0,
+            reset_mv=-65.0,
+        )
+    want = apart.build()
+    want.run(0.1)
+    assert counts.sum() > 100 and len(set(counts.tolist())) > 5
+    np.testing.assert_allclose(counts, want.counts(), rtol=0, atol=0 if conductances else 1)

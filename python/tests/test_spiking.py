@@ -111,3 +111,28 @@ def test_without_h5py_the_message_says_what_to_install():
     code = "import sys; sys.modules['h5py'] = None\nimport betz; betz.spiking.read_sonata('x.json')"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode != 0 and "ImportError: reading SONATA needs h5py: pip install h5py" in run.stderr
+
+
+def test_lists_and_arrays_give_each_neuron_its_value():
+    network = betz.spiking.Network(step_ms=0.1)
+    start = [-70.0, -65.0, -60.0]
+    network.population("a", 3, "izhikevich", d=np.array([2.0, 4.0, 8.0]), start_mv=start, current_pa=10.0)
+    engine = network.build(traces=range(3))
+    engine.run(0.5)
+    counts = engine.counts().tolist()
+    assert counts[0] > counts[1] > counts[2] > 0
+    first = [engine.potentials()[neuron][0] for neuron in range(3)]
+    assert np.allclose(first, start, atol=3.0) and first == sorted(first)
+    network = betz.spiking.Network()
+    network.population("b", 3, "izhikevich", d=[2.0, 4.0])
+    with pytest.raises(ValueError, match='population "b".*parameter d: expected one value per neuron, 3, got 2'):
+        network.build()
+
+
+def test_listed_weights_that_round_to_nothing_warn_by_name():
+    network = betz.spiking.Network()
+    cells = network.population("cells", 2)
+    listed = [{"source": 0, "target": t, "weight": w, "delay_steps": 10} for t, w in ((0, 1e-3), (1, 500.0))]
+    network.project(cells, cells, {"list": {"synapses": listed}})
+    with pytest.warns(UserWarning, match=r'projection 0 \("cells" to "cells"\): 1 of 2 listed weights'):
+        network.build()

@@ -17,6 +17,8 @@ _STATES = {"v", "w", "u"}
 _LARGEST_UNITS = 32767
 # Least value of a projection's largest weight: smaller ones would be rounded by more than half a percent.
 _LEAST_UNITS = 100
+# Most kinds of leaky neurons with currents that become populations of their own: those are integrated exactly.
+_MOST_KINDS = 16
 
 
 class NotSupported(NotImplementedError):
@@ -148,20 +150,36 @@ class State(common.control.BaseState):
         names = [name for name in population._parameters if name != "i_offset"]
         states = [name for name in population._starts if name in _STATES]
         rows = np.stack([population._parameters[n] for n in names] + [population._starts[n] for n in states], axis=1)
-        # Neurons of equal parameters and starts are one population of Betz.
+        # Kinds of neurons: those of equal parameters and starts.
         rows, group = np.unique(rows.astype(float), axis=0, return_inverse=True)
         group = group.reshape(-1)
         self.starts[cells] = population._starts["v"]
-        for index, row in enumerate(rows):
-            parameters = dict(zip(names, map(float, row), strict=False))
+        kinds = []
+        for row in rows:
             start = dict(zip(states, map(float, row[len(names) :]), strict=True))
-            neuron, synapse = kind.neurons(parameters, start)
+            neuron, synapse = kind.neurons(dict(zip(names, map(float, row), strict=False)), start)
             ((model, constants),) = neuron.items()
-            members = cells[group == index]
+            kinds.append({"model": model, "synapse": synapse, "values": {"start_mv": start["v"], **constants}})
+        exact = model == "lif" and "conductance" not in synapse
+        if "alpha" in synapse or exact and len(kinds) <= _MOST_KINDS:
+            together = [[index] for index in range(len(kinds))]
+        else:
+            # Kinds of equal synapses are one population of Betz, with a list of each parameter.
+            by_synapse = {}
+            for index, one in enumerate(kinds):
+                by_synapse.setdefault(repr(one["synapse"]), []).append(index)
+            together = list(by_synapse.values())
+        for index, chosen in enumerate(together):
+            own = np.isin(group, chosen).nonzero()[0]
+            members = cells[own]
+            first = kinds[chosen[0]]
+            values = dict(first["values"])
+            for parameter in values:
+                of_kinds = np.array([one["values"][parameter] for one in kinds])
+                if len(set(of_kinds[chosen].tolist())) > 1:
+                    values[parameter] = of_kinds[group[own]]
             self.part[members], self.place[members] = len(self.parts), np.arange(len(members))
-            made = network.population(
-                f"{number}.{index}", len(members), model, synapse=synapse, start_mv=start["v"], **constants
-            )
+            made = network.population(f"{number}.{index}", len(members), first["model"], synapse=first["synapse"], **values)
             self.parts.append(made)
 
     def _add_projections(self, network):

@@ -8,7 +8,7 @@ use betz::recording::{Recording, Segment, SpikeForm, Spikes};
 use betz::spiking::connections::{self, Delays};
 use betz::spiking::models::{self, galbraith};
 use betz::spiking::{
-    CurrentTable, Engine, Interpolation, ListedSynapse, Network, Options, Phases, Report,
+    CurrentTable, Engine, Interpolation, ListedSynapse, Network, Options, Phases, Plan, Report,
     write_counts,
 };
 use betz::team::Team;
@@ -51,6 +51,8 @@ impl SpikingArgs {
 struct PlanReport {
     #[serde(skip)]
     text: String,
+    #[serde(skip)]
+    plan: Plan,
     device: String,
     neurons: u64,
     synapses: f64,
@@ -101,7 +103,6 @@ struct SpikingReport {
     interrupted: bool,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // Serde's form.
 fn alone(ranks: &usize) -> bool {
     *ranks == 1
 }
@@ -127,7 +128,10 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     if asked.dry_run {
         let plan = plan(team, &network, &options, steps)?;
         return match team.rank() {
-            0 => report::tell(&plan, args.common.json),
+            0 => {
+                note_rounded(&plan.plan);
+                report::tell(&plan, args.common.json)
+            }
             _ => Ok(()),
         };
     }
@@ -141,6 +145,9 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     if let (true, Some(path)) = (first, &asked.write_spec) {
         let text = network.to_json()?;
         write_atomically(path, |file| writeln!(file, "{text}"))?;
+    }
+    if first {
+        note_rounded(engine.plan());
     }
     drive(team, &mut engine, asked)?;
     let mut activity = Activity::new(&network, SHOWN_MS);
@@ -198,6 +205,13 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     match simulated.interrupted {
         true => Err(report::interrupted("the simulation")),
         false => Ok(()),
+    }
+}
+
+/// Tells of listed weights that round to 0.
+fn note_rounded(plan: &Plan) {
+    for weights in &plan.rounded_weights {
+        eprintln!("note: {weights}");
     }
 }
 
@@ -477,6 +491,7 @@ fn plan(team: &dyn Team, network: &Network, options: &Options, steps: u64) -> Re
         shortest_delay_steps: plan.shortest_delay,
         longest_delay_steps: plan.longest_delay,
         weight_unit: plan.weight_unit,
+        plan,
         steps,
     })
 }

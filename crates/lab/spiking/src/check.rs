@@ -103,9 +103,8 @@ impl Network {
                 )));
             }
         }
-        if let Err(e) = population.start_mv.bounds() {
-            return Err(e.at("start_mv"));
-        }
+        (population.start_mv.check_length(population.neurons)).map_err(|e| e.at("start_mv"))?;
+        (population.start_mv.bounds()).map_err(|e| e.at("start_mv"))?;
         Ok(())
     }
 
@@ -118,6 +117,7 @@ impl Network {
         }
         match &population.neuron {
             Neuron::Poisson(source) => {
+                (source.rate_hz.check_length(population.neurons)).map_err(|e| e.at("rate_hz"))?;
                 let (low, high) = source.rate_hz.bounds().map_err(|e| e.at("rate_hz"))?;
                 let most = 1e3 / self.step_ms;
                 if low < 0.0 || high > most {
@@ -245,9 +245,10 @@ impl Network {
         }
         let listed = matches!(projection.rule, Rule::List { .. });
         if !listed {
+            (projection.weight.refuse_list()).map_err(|e| e.at("weight"))?;
             let weights = projection.weight.bounds().map_err(|e| e.at("weight"))?;
             self.check_sign(target, weights)?;
-            self.check_delay(projection.delay_ms)?;
+            self.check_delay(&projection.delay_ms)?;
         }
         receptor_named(target, projection.receptor.as_deref())?;
         self.check_plasticity(projection)?;
@@ -323,11 +324,12 @@ impl Network {
         plasticity.check(weights)
     }
 
-    fn check_delay(&self, delay: Draw) -> Result<()> {
+    fn check_delay(&self, delay: &Draw) -> Result<()> {
         let limit = f64::from(MAX_DELAY_STEPS);
+        delay.refuse_list().map_err(|e| e.at("delay_ms"))?;
         let largest = match delay {
             Draw::Constant(ms) => {
-                let steps = self.steps_of(ms).map_err(|e| e.at("delay_ms"))?;
+                let steps = self.steps_of(*ms).map_err(|e| e.at("delay_ms"))?;
                 if steps == 0 {
                     return Err(Error::argument(format!(
                         "delay_ms: expected 1 to {MAX_DELAY_STEPS} steps of {} ms, got 0",

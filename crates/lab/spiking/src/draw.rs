@@ -1,9 +1,11 @@
 //! Numbers that are drawn: of neurons, of synapses, of potentials at the start.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use betz_base::{Error, Result};
-use serde::{Deserialize, Serialize};
+use betz_base::{Error, ErrorKind, Result};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::math::exp;
 use crate::random::{NORMAL_LIMIT, Normal, unit};
@@ -15,7 +17,7 @@ const LEAST_PART: f64 = 0.01;
 
 /// A number, or how to draw one. A draw is a function of the network's seed and of its place (population, parameter and
 /// neuron, or synapse): the same on any device and any number of threads.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Draw {
     /// Always the same.
@@ -64,6 +66,50 @@ pub enum Draw {
         /// Largest.
         high: f64,
     },
+    /// Not drawn: one value per neuron of the population. Weights and delays take none; [`Rule::List`](crate::Rule) lists
+    /// synapses.
+    Listed(Values),
+    /// The same from a file with a number per line; a first line may be a title. [`Network::load`](crate::Network::load)
+    /// reads it.
+    File {
+        /// Its path.
+        file: PathBuf,
+    },
+}
+
+/// Values of a population's neurons, in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Values(Arc<[f64]>);
+
+impl Values {
+    /// The values.
+    pub fn as_slice(&self) -> &[f64] {
+        &self.0
+    }
+}
+
+impl From<Vec<f64>> for Values {
+    fn from(values: Vec<f64>) -> Self {
+        Self(values.into())
+    }
+}
+
+impl Serialize for Values {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        Vec::<f64>::deserialize(from).map(Self::from)
+    }
+}
+
+impl From<Vec<f64>> for Draw {
+    fn from(values: Vec<f64>) -> Self {
+        Self::Listed(values.into())
+    }
 }
 
 impl From<f64> for Draw {
@@ -74,7 +120,7 @@ impl From<f64> for Draw {
 
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        match self {
             Self::Constant(value) => write!(f, "{value}"),
             Self::Normal { mean, sd } => write!(f, "{mean} ± {sd}"),
             Self::Uniform { low, high } => write!(f, "{low} to {high}"),
@@ -93,6 +139,11 @@ impl fmt::Display for Draw {
                 low,
                 high,
             } => write!(f, "{median} × e^(± {log_sd}) within {low} to {high}"),
+            Self::Listed(values) => {
+                let (low, high) = ends(values.as_slice());
+                write!(f, "{low} to {high} ({} values)", values.0.len())
+            }
+            Self::File { file } => write!(f, "values of {}", file.display()),
         }
     }
 }
@@ -104,6 +155,10 @@ impl Draw {
             Self::Constant(value) => Some(value),
             Self::Normal { mean, sd: 0.0 } => Some(mean),
             Self::Uniform { low, high } if low == high => Some(low),
+            Self::Listed(ref values) => {
+                let first = *values.0.first()?;
+                values.0.iter().all(|v| *v == first).then_some(first)
+            }
             _ => None,
         }
     }
@@ -135,6 +190,21 @@ impl Draw {
                     return refuse("a finite median other than 0 and log_sd of 0 to 10");
                 }
                 spread(median, log_sd)
+            }
+            Self::Listed(ref values) => {
+                if let Some(i) = values.0.iter().position(|v| !v.is_finite()) {
+                    return Err(Error::argument(format!(
+                        "expected finite numbers, got {} of neuron {i}",
+                        values.0[i]
+                    )));
+                }
+                ends(values.as_slice())
+            }
+            Self::File { ref file } => {
+                return Err(Error::argument(format!(
+                    "expected a file that has been read, got {}: Network::load reads files",
+                    file.display()
+                )));
             }
         };
         let (low, high) = match *self {
@@ -175,8 +245,8 @@ impl Draw {
     }
 
     /// The same in a unit that is `factor` times smaller, `factor` above 0.
-    pub(crate) fn scaled(self, factor: f64) -> Self {
-        let mut scaled = self;
+    pub(crate) fn scaled(&self, factor: f64) -> Self {
+        let mut scaled = self.clone();
         match &mut scaled {
             Self::Constant(value) => *value *= factor,
             Self::Normal { mean, sd } => (*mean, *sd) = (*mean * factor, *sd * factor),
@@ -197,11 +267,99 @@ impl Draw {
                 *median *= factor;
                 (*low, *high) = (*low * factor, *high * factor);
             }
+            Self::Listed(values) => {
+                *values = values
+                    .0
+                    .iter()
+                    .map(|v| v * factor)
+                    .collect::<Vec<_>>()
+                    .into()
+            }
+            Self::File { .. } => {}
         }
         scaled
     }
 
-    /// A draw by random words: `word(0)`, and the next ones where it is drawn again.
+    /// Refuses a list that does not have a value for each of `neurons`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with both numbers.
+    pub(crate) fn check_length(&self, neurons: u32) -> Result<()> {
+        match self {
+            Self::Listed(values) if values.0.len() != neurons as usize => {
+                Err(Error::argument(format!(
+                    "expected one value per neuron, {neurons}, got {}",
+                    values.0.len()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses lists, where there is no population's neuron to give each value to.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub(crate) fn refuse_list(&self) -> Result<()> {
+        match self {
+            Self::Listed(_) | Self::File { .. } => Err(Error::argument(format!(
+                "expected a number or a distribution, got {self}: the rule \"list\" gives each synapse its own"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Least and largest value of neuron `own`.
+    pub(crate) fn bounds_of(&self, own: usize) -> Result<(f64, f64)> {
+        match self {
+            Self::Listed(values) => {
+                let value = values.0.get(own).copied().unwrap_or(f64::NAN);
+                Ok((value, value))
+            }
+            _ => self.bounds(),
+        }
+    }
+
+    /// Replaces the name of a file by the values that it holds.
+    ///
+    /// # Errors
+    /// `Io`, and `InvalidRecording` naming file and line.
+    pub(crate) fn read_file(&mut self, folder: &Path) -> Result<()> {
+        let Self::File { file } = self else {
+            return Ok(());
+        };
+        let path = folder.join(file);
+        let text = std::fs::read_to_string(&path).map_err(|e| Error::io("reading", &path, &e))?;
+        let mut values = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            match line.trim().parse::<f64>() {
+                Ok(value) => values.push(value),
+                Err(_) if line.trim().is_empty() || number == 1 => {}
+                Err(_) => {
+                    return Err(Error::new(
+                        ErrorKind::InvalidRecording,
+                        format!(
+                            "{}: line {number}: expected a number, got {line:?}",
+                            path.display()
+                        ),
+                    ));
+                }
+            }
+        }
+        *self = values.into();
+        Ok(())
+    }
+
+    /// A draw for neuron `own` of a population by random words: `word(0)`, and the next ones where it is drawn again. Values
+    /// of a list are there for each neuron once [`Draw::check_length`] has passed.
+    pub(crate) fn of_neuron(&self, own: u32, word: impl FnMut(u32) -> u32, normal: &Normal) -> f64 {
+        match self {
+            Self::Listed(values) => values.0.get(own as usize).copied().unwrap_or(f64::NAN),
+            _ => self.sample(word, normal),
+        }
+    }
+
+    /// A draw by random words: `word(0)`, and the next ones where it is drawn again. Of a list, which only neurons have, NaN.
     pub(crate) fn sample(&self, mut word: impl FnMut(u32) -> u32, normal: &Normal) -> f64 {
         let log = |median: f64, log_sd: f64, z: f32| {
             median * f64::from(exp((log_sd * f64::from(z)) as f32))
@@ -227,8 +385,16 @@ impl Draw {
             } => within(low, high, |again| {
                 log(median, log_sd, normal.quantile(word(again)))
             }),
+            Self::Listed(_) | Self::File { .. } => f64::NAN,
         }
     }
+}
+
+/// Least and largest of some values; NaN of none.
+fn ends(values: &[f64]) -> (f64, f64) {
+    let least = values.iter().copied().fold(f64::NAN, f64::min);
+    let largest = values.iter().copied().fold(f64::NAN, f64::max);
+    (least, largest)
 }
 
 /// Draws until a value is within bounds.

@@ -9,7 +9,7 @@ use crate::random::{Normal, Words};
 use crate::spec::Network;
 
 /// A kind of neuron. In JSON, `{"NAME": {parameters}}`: `lif`, `izhikevich`, `adex`, `hh`, `qif`, `theta`, `poisson`,
-/// `spikes`; or `"source"`. A parameter is a number or a [`Draw`].
+/// `spikes`; or `"source"`. A parameter is a number, a [`Draw`], or a list of one number per neuron.
 ///
 /// ```
 /// use betz_spiking::{Draw, Neuron};
@@ -67,7 +67,7 @@ impl NeuronModel {
 }
 
 /// Neurons that fire at random.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoissonSource {
     /// Rate of each neuron.
@@ -77,13 +77,14 @@ pub struct PoissonSource {
 impl PoissonSource {
     /// A word below which the neuron at a place fires in a step: a spike or none.
     pub(crate) fn chance(
-        self,
+        &self,
         network: &Network,
         words: Words,
         at: [u32; 3],
         normal: &Normal,
     ) -> u32 {
-        let rate = self.rate_hz.sample(|again| words.at(at, again)[0], normal);
+        let word = |again| words.at(at, again)[0];
+        let rate = self.rate_hz.of_neuron(at[0], word, normal);
         let chance = -(-rate * network.step_ms * 1e-3).exp_m1();
         (chance * 4_294_967_296.0).round() as u32
     }
@@ -178,7 +179,7 @@ impl<'de> Deserialize<'de> for Neuron {
             _ => {
                 let drawn = value
                     .as_object()
-                    .is_some_and(|v| v.values().any(|v| v.is_object()));
+                    .is_some_and(|v| v.values().any(|v| v.is_object() || v.is_array()));
                 if name == "lif" && !drawn {
                     return serde_json::from_value(value).map(Self::Lif).map_err(refuse);
                 }

@@ -59,8 +59,9 @@ mod spec;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 pub use betz_device::{Device, Ran};
+pub use connect::RoundedWeights;
 pub use connect::file as connections;
-pub use draw::Draw;
+pub use draw::{Draw, Values};
 pub use drive::{CurrentRow, CurrentTable, Drive, Interpolation};
 pub use dynamics::{Model, Parameter, models as neuron_models};
 pub use engine::{Engine, Options, Phases, Report, Spike, write_counts};

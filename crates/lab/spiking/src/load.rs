@@ -5,7 +5,7 @@ use std::path::Path;
 use betz_base::{Error, ErrorKind, Result};
 
 use crate::kinds::{Neuron, SpikeTrains};
-use crate::spec::Network;
+use crate::spec::{Network, Population};
 
 impl Network {
     /// Reads a network from JSON and the files that it names, relative to `folder`, and checks it.
@@ -17,6 +17,8 @@ impl Network {
             .map_err(|e| Error::argument(format!("network description: {e}")))?;
         for population in &mut network.populations {
             let neurons = population.neurons;
+            read_values(population, folder)
+                .map_err(|e| e.at(format!("population {:?}", population.name)))?;
             if let Neuron::Spikes(trains) = &mut population.neuron {
                 read_trains(trains, neurons, folder)
                     .map_err(|e| e.at(format!("population {:?}", population.name)))?;
@@ -24,6 +26,24 @@ impl Network {
         }
         network.check()?;
         Ok(network)
+    }
+}
+
+/// Replaces files of values per neuron by what they hold.
+fn read_values(population: &mut Population, folder: &Path) -> Result<()> {
+    (population.start_mv.read_file(folder)).map_err(|e| e.at("start_mv"))?;
+    match &mut population.neuron {
+        Neuron::Model(model) => {
+            for (name, value) in &mut model.parameters {
+                value.read_file(folder).map_err(|e| e.at(name))?;
+            }
+            Ok(())
+        }
+        Neuron::Poisson(source) => source
+            .rate_hz
+            .read_file(folder)
+            .map_err(|e| e.at("rate_hz")),
+        _ => Ok(()),
     }
 }
 

@@ -87,10 +87,10 @@ impl ModelPopulation {
                 neuron.name
             )));
         };
-        let mut parameters = parameters(&model, &neuron)?;
+        let mut parameters = parameters(&model, &neuron, of.neurons)?;
         let refractory = model.refractory.and_then(|name| model.place(name));
         if let Some(place) = refractory {
-            parameters[place] = silence(network, parameters[place])?;
+            parameters[place] = silence(network, parameters[place].clone())?;
         }
         let parts = (network.step_ms / model.longest_ms - 1e-9).ceil().max(1.0);
         if parts > 1e5 {
@@ -158,7 +158,7 @@ impl ModelPopulation {
         }
         let words = Words::new(network.seed, Purpose::Parameter);
         let at = [own, population as u32, place as u32];
-        let value = self.parameters[place].sample(|again| words.at(at, again)[0], normal);
+        let value = self.parameters[place].of_neuron(own, |again| words.at(at, again)[0], normal);
         match Some(place) == self.refractory {
             true => (value / self.step_ms).round_ties_even() as f32,
             false => value as f32,
@@ -188,7 +188,7 @@ fn by_parameters(lif: Lif) -> NeuronModel {
 }
 
 /// Values of a model's parameters, in its order.
-fn parameters(model: &Model, neuron: &NeuronModel) -> Result<Vec<Draw>> {
+fn parameters(model: &Model, neuron: &NeuronModel, neurons: u32) -> Result<Vec<Draw>> {
     for name in neuron.parameters.keys() {
         if model.place(name).is_none() {
             let names: Vec<_> = model.parameters.iter().map(|p| p.name).collect();
@@ -200,9 +200,10 @@ fn parameters(model: &Model, neuron: &NeuronModel) -> Result<Vec<Draw>> {
     }
     let mut values = Vec::new();
     for parameter in model.parameters {
-        let draw = (neuron.parameters.get(parameter.name).copied())
+        let draw = (neuron.parameters.get(parameter.name).cloned())
             .unwrap_or(Draw::Constant(parameter.default));
         let place = format!("{}: parameter {}", model.name, parameter.name);
+        draw.check_length(neurons).map_err(|e| e.at(&place))?;
         let (low, high) = draw.bounds().map_err(|e| e.at(&place))?;
         if low < parameter.low || high > parameter.high {
             return Err(Error::argument(format!(
@@ -268,17 +269,28 @@ fn check_order(model: &Model, values: &[Draw]) -> Result<()> {
     let value = |name: &str| {
         model
             .place(name)
-            .map(|place| (name.to_owned(), values[place]))
+            .map(|place| (name.to_owned(), &values[place]))
     };
     let reset = value("reset_mv").or_else(|| value("c_mv"));
     let top = value("peak_mv").or_else(|| value("threshold_mv"));
-    if let (Some((reset, from)), Some((top, to))) = (reset, top)
-        && from.bounds()?.1 >= to.bounds()?.0
-    {
-        return Err(Error::argument(format!(
-            "{}: expected {reset} below {top}, got {from} and {to}: the neuron would fire without end",
-            model.name
-        )));
+    if let (Some((reset, from)), Some((top, to))) = (reset, top) {
+        let count = match (from, to) {
+            (Draw::Listed(values), _) | (_, Draw::Listed(values)) => values.as_slice().len(),
+            _ => 1,
+        };
+        for own in 0..count {
+            if from.bounds_of(own)?.1 >= to.bounds_of(own)?.0 {
+                let which = if count > 1 {
+                    format!(" of neuron {own}")
+                } else {
+                    String::new()
+                };
+                return Err(Error::argument(format!(
+                    "{}: expected {reset} below {top}, got {from} and {to}{which}: the neuron would fire without end",
+                    model.name
+                )));
+            }
+        }
     }
     Ok(())
 }
@@ -287,6 +299,11 @@ fn check_order(model: &Model, values: &[Draw]) -> Result<()> {
 fn silence(network: &Network, draw: Draw) -> Result<Draw> {
     if let Some(ms) = draw.constant() {
         network.steps_of(ms).map_err(|e| e.at("refractory_ms"))?;
+    }
+    if let Draw::Listed(values) = &draw {
+        for (own, ms) in values.as_slice().iter().enumerate() {
+            (network.steps_of(*ms)).map_err(|e| e.at(format!("refractory_ms of neuron {own}")))?;
+        }
     }
     Ok(draw)
 }

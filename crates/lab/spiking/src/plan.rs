@@ -4,7 +4,9 @@ use std::fmt;
 
 use betz_base::{Error, Result};
 
-use crate::connect::{delay_range, has_two_receptors, weight_unit};
+use crate::connect::{
+    RoundedWeights, delay_range, has_two_receptors, rounded_weights, weight_unit,
+};
 use crate::model_population::ModelPopulation;
 use crate::neuron::Constants;
 use crate::spec::{Draw, Network, Neuron, Rule};
@@ -55,6 +57,8 @@ pub struct Plan {
     pub synapse_bytes: u64,
     /// Bytes needed besides while the network is built.
     pub building_bytes: u64,
+    /// Projections of which some listed weights round to 0.
+    pub rounded_weights: Vec<RoundedWeights>,
     /// Slots of a ring.
     pub(crate) slots: usize,
     /// Rings a neuron: one a receptor.
@@ -117,11 +121,13 @@ impl Plan {
             .any(|p| p.poisson.is_some() || matches!(p.neuron, Neuron::Poisson(_)));
         let per_lane = 16 + 4 * chain as u64 + if poisson { 8 } else { 0 };
         let lists = u64::from(2 * shortest).min(4);
+        let unit = weight_unit(network)?;
         let mut plan = Self {
             neurons: network.neurons(),
             synapses: 0.0,
             threads,
-            weight_unit: weight_unit(network)?,
+            weight_unit: unit,
+            rounded_weights: rounded_weights(network, unit)?,
             shortest_delay: shortest,
             longest_delay: longest,
             // Every neuron may fire in a step, but hardly in each of a block.

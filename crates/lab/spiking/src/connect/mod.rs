@@ -10,7 +10,8 @@ mod table;
 mod unit;
 
 pub(crate) use table::zeros;
-pub(crate) use unit::weight_unit;
+pub use unit::RoundedWeights;
+pub(crate) use unit::{rounded_weights, weight_unit};
 
 use betz_base::Result;
 
@@ -82,7 +83,7 @@ pub(crate) struct Wiring {
     unit: f64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Strength {
     Constant(i16),
     Normal {
@@ -94,7 +95,7 @@ enum Strength {
     Drawn(Draw),
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Lateness {
     Constant(u8),
     Normal {
@@ -132,7 +133,7 @@ impl Wiring {
             target_first: firsts[target] as u32,
             targets: network.populations[target].neurons,
             skip_self: source == target && !projection.autapses,
-            weight: strength(projection.weight, unit),
+            weight: strength(&projection.weight, unit),
             delay: lateness(projection, network),
             two_receptors: has_two_receptors(&network.populations[target].synapse),
             receptor: receptor.unwrap_or(0),
@@ -237,8 +238,8 @@ impl Wiring {
 
     /// Delay of every synapse, where they have one and the same.
     pub(crate) fn constant_delay(&self) -> Option<u8> {
-        match self.delay {
-            Lateness::Constant(d) if !matches!(self.kind, Kind::List { .. }) => Some(d),
+        match &self.delay {
+            Lateness::Constant(d) if !matches!(self.kind, Kind::List { .. }) => Some(*d),
             _ => None,
         }
     }
@@ -254,12 +255,12 @@ impl Wiring {
 
     /// The receptor of every synapse, where they have one and the same.
     pub(crate) fn constant_receptor(&self) -> Option<u8> {
-        match self.weight {
+        match &self.weight {
             _ if !self.two_receptors => Some(self.receptor),
-            Strength::Constant(w) => Some(u8::from(w < 0)),
+            Strength::Constant(w) => Some(u8::from(*w < 0)),
             Strength::Normal {
                 mean, keep_sign, ..
-            } if keep_sign => Some(u8::from(mean < 0.0)),
+            } if *keep_sign => Some(u8::from(*mean < 0.0)),
             Strength::Normal { .. } | Strength::Drawn(_) => None,
         }
     }
@@ -389,8 +390,8 @@ impl Wiring {
         drawn: [u32; 4],
         normal: &Normal,
     ) -> Edge {
-        let weight = match self.weight {
-            Strength::Constant(w) => w,
+        let weight = match &self.weight {
+            Strength::Constant(w) => *w,
             Strength::Normal {
                 mean,
                 sd,
@@ -399,8 +400,8 @@ impl Wiring {
                 let mut z = normal.quantile(drawn[1]);
                 let mut again = 1;
                 loop {
-                    let w = sd.mul_add(z, mean);
-                    if !keep_sign || w * mean >= 0.0 {
+                    let w = sd.mul_add(z, *mean);
+                    if !*keep_sign || w * *mean >= 0.0 {
                         break w.round_ties_even() as i16;
                     }
                     z = normal.quantile(words.at([k, source, self.index], again)[1]);
@@ -412,13 +413,13 @@ impl Wiring {
                 draw.sample(word, normal).round_ties_even() as i16
             }
         };
-        let delay = match self.delay {
-            Lateness::Constant(d) => d,
+        let delay = match &self.delay {
+            Lateness::Constant(d) => *d,
             Lateness::Normal { mean, sd } => {
                 let mut z = normal.quantile(drawn[2]);
                 let mut again = 1;
                 loop {
-                    let d = sd.mul_add(z, mean).round_ties_even();
+                    let d = sd.mul_add(z, *mean).round_ties_even();
                     if d >= 1.0 {
                         break d.min(MAX_DELAY_STEPS as f32) as u8;
                     }
@@ -476,12 +477,12 @@ pub(crate) fn synapses(network: &Network, index: usize, unit: f64) -> Result<Vec
     Ok(list)
 }
 
-fn strength(weight: Draw, unit: f64) -> Strength {
+fn strength(weight: &Draw, unit: f64) -> Strength {
     match weight {
-        Draw::Normal { mean, sd } if sd > 0.0 => Strength::Normal {
+        Draw::Normal { mean, sd } if *sd > 0.0 => Strength::Normal {
             mean: (mean / unit) as f32,
             sd: (sd / unit) as f32,
-            keep_sign: mean != 0.0,
+            keep_sign: *mean != 0.0,
         },
         Draw::Constant(mean) | Draw::Normal { mean, .. } => {
             Strength::Constant((mean / unit).round_ties_even() as i16)
@@ -492,13 +493,13 @@ fn strength(weight: Draw, unit: f64) -> Strength {
 
 fn lateness(projection: &Projection, network: &Network) -> Lateness {
     let steps = |ms: f64| ms / network.step_ms;
-    match projection.delay_ms {
-        Draw::Normal { mean, sd } if sd > 0.0 => Lateness::Normal {
-            mean: steps(mean) as f32,
-            sd: steps(sd) as f32,
+    match &projection.delay_ms {
+        Draw::Normal { mean, sd } if *sd > 0.0 => Lateness::Normal {
+            mean: steps(*mean) as f32,
+            sd: steps(*sd) as f32,
         },
         Draw::Constant(ms) | Draw::Normal { mean: ms, .. } => {
-            Lateness::Constant(steps(ms).round().clamp(1.0, 255.0) as u8)
+            Lateness::Constant(steps(*ms).round().clamp(1.0, 255.0) as u8)
         }
         _ => Lateness::Drawn(projection.delay_ms.scaled(1.0 / network.step_ms)),
     }

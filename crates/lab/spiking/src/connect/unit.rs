@@ -1,9 +1,84 @@
 //! The unit of weights in fixed point.
 
+use std::fmt;
+
 use betz_base::{Error, Result};
 
 use crate::random::NORMAL_LIMIT;
 use crate::spec::{Draw, Network, Rule};
+
+/// Listed weights of a projection that round to 0, because the largest weight of the network sets the unit of all.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct RoundedWeights {
+    /// Number of the projection.
+    pub projection: usize,
+    /// Names of its populations.
+    pub source: String,
+    /// Population of its targets.
+    pub target: String,
+    /// Weights other than 0 that round to 0.
+    pub rounded: usize,
+    /// Weights other than 0.
+    pub of: usize,
+    /// Largest of those that round to 0, without its sign.
+    pub largest: f64,
+    /// Half a unit: smaller weights round to 0.
+    pub limit: f64,
+}
+
+impl fmt::Display for RoundedWeights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "projection {} ({:?} to {:?}): {} of {} listed weights, up to {}, round to 0: they are below {}, half the unit that the largest weight of the network sets",
+            self.projection,
+            self.source,
+            self.target,
+            self.rounded,
+            self.of,
+            self.largest,
+            self.limit
+        )
+    }
+}
+
+/// The projections of which some listed weights round to 0.
+///
+/// # Errors
+/// `InvalidArgument` when all of a projection do.
+pub(crate) fn rounded_weights(network: &Network, unit: f64) -> Result<Vec<RoundedWeights>> {
+    let mut all = Vec::new();
+    for (projection, of) in network.projections.iter().enumerate() {
+        // Weights that learn are kept as they are; what arrives is rounded.
+        let (Rule::List { synapses }, None) = (&of.rule, &of.plasticity) else {
+            continue;
+        };
+        let weights = synapses.iter().map(|s| f64::from(s.weight).abs());
+        let given: Vec<f64> = weights.filter(|w| *w > 0.0).collect();
+        let rounded = given
+            .iter()
+            .filter(|w| (*w / unit).round_ties_even() == 0.0);
+        let lost = RoundedWeights {
+            projection,
+            source: of.source.clone(),
+            target: of.target.clone(),
+            rounded: rounded.clone().count(),
+            of: given.len(),
+            largest: rounded.copied().fold(0.0, f64::max),
+            limit: unit / 2.0,
+        };
+        if lost.rounded > 0 && lost.rounded == lost.of {
+            return Err(Error::argument(format!(
+                "{lost}: expected weights of one network within a factor of 60,000"
+            )));
+        }
+        if lost.rounded > 0 {
+            all.push(lost);
+        }
+    }
+    Ok(all)
+}
 
 /// Largest weight in units.
 const LARGEST: f64 = 32_767.0;
@@ -23,10 +98,10 @@ pub(crate) fn weight_unit(network: &Network) -> Result<f64> {
             largest = listed.fold(largest, f64::max);
             continue;
         }
-        match projection.weight {
+        match &projection.weight {
             Draw::Constant(w) => {
                 largest = largest.max(w.abs());
-                constants.push((w, format!("projection {i}")));
+                constants.push((*w, format!("projection {i}")));
             }
             Draw::Normal { mean, sd } => {
                 largest = largest.max(mean.abs() + NORMAL_LIMIT * sd);

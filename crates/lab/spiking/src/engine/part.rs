@@ -416,7 +416,12 @@ impl<'a> Start<'a> {
 
     /// V − E_L of a neuron of the network.
     pub(crate) fn potential(&self, neuron: u32) -> f32 {
-        let start = start_potential(self.network, self.population.start_mv, neuron, self.normal);
+        let start = start_potential(
+            self.network,
+            &self.population.start_mv,
+            [neuron, neuron - self.first],
+            self.normal,
+        );
         (start - self.rest) as f32
     }
 
@@ -431,8 +436,13 @@ impl<'a> Start<'a> {
     }
 }
 
-/// A neuron's potential at the start in mV.
-pub(crate) fn start_potential(network: &Network, draw: Draw, neuron: u32, normal: &Normal) -> f64 {
+/// A neuron's potential at the start in mV, by its numbers in the network and in its population.
+pub(crate) fn start_potential(
+    network: &Network,
+    draw: &Draw,
+    [neuron, own]: [u32; 2],
+    normal: &Normal,
+) -> f64 {
     let words = Words::new(network.seed, Purpose::Start);
-    draw.sample(|again| words.at([neuron, 0, 0], again)[0], normal)
+    draw.of_neuron(own, |again| words.at([neuron, 0, 0], again)[0], normal)
 }

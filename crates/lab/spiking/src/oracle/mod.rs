@@ -163,12 +163,15 @@ pub fn exact(network: &Network, steps: u64) -> Result<Outcome> {
     let plain = plain(network)?;
     let n = plain.rows.len();
     let population = |i: usize| &network.populations[plain.populations[i]];
+    let firsts = network.firsts();
     let rest = |i: usize| match population(i).neuron {
         Neuron::Lif(lif) => lif.rest_mv,
         _ => Lif::default().rest_mv,
     };
     let start = |i: usize| {
-        start_potential(network, population(i).start_mv, i as u32, &plain.normal) - rest(i)
+        let own = i as u64 - firsts[plain.populations[i]];
+        let numbers = [i as u32, own as u32];
+        start_potential(network, &population(i).start_mv, numbers, &plain.normal) - rest(i)
     };
     let mut v: Vec<f32> = (0..n).map(|i| start(i) as f32).collect();
     let mut silent: Vec<u32> = (0..n).map(|i| population(i).start_silent_steps).collect();
@@ -248,9 +251,16 @@ pub fn reference(network: &Network, steps: u64) -> Result<Outcome> {
     let plain = plain(network)?;
     let n = plain.rows.len();
     let h = network.step_ms;
+    let firsts = network.firsts();
     let start = |i: usize| {
-        let draw = network.populations[plain.populations[i]].start_mv;
-        start_potential(network, draw, i as u32, &plain.normal)
+        let p = plain.populations[i];
+        let numbers = [i as u32, (i as u64 - firsts[p]) as u32];
+        start_potential(
+            network,
+            &network.populations[p].start_mv,
+            numbers,
+            &plain.normal,
+        )
     };
     let mut v: Vec<f64> = (0..n).map(start).collect();
     let mut silent: Vec<u64> = (0..n)

@@ -59,7 +59,7 @@ pub fn mixed(synapse: Synapse, rules: [Rule; 2], weight: f64, seed: u64) -> Netw
     let delays = Draw::Normal { mean: 1.5, sd: 1.0 };
     let [first, second] = rules;
     let projections = [
-        Projection::new("e", "e", first.clone(), normal(weight), delays),
+        Projection::new("e", "e", first.clone(), normal(weight), delays.clone()),
         Projection::new("e", "i", second.clone(), weight, 0.6),
         Projection::new("i", "e", second, normal(-2.0 * weight), 1.0),
         Projection::new("i", "i", first, -weight, delays),
@@ -180,6 +180,12 @@ pub fn zoo(seed: u64) -> Network {
     add("lif", 70, Neuron::Model(lif), exponential.clone());
     let izhikevich = model("izhikevich")
         .with("d", uniform(2.0, 8.0))
+        .with(
+            "a",
+            (0..130)
+                .map(|i| (32.0 + f64::from(i)) / 2048.0)
+                .collect::<Vec<_>>(),
+        )
         .with("current_pa", 5.0);
     add("izhikevich", 130, Neuron::Model(izhikevich), exponential);
     let adex = model("adex").with(
@@ -208,6 +214,8 @@ pub fn zoo(seed: u64) -> Network {
         Neuron::Model(model("theta").with("input", uniform(-0.1, 0.2))),
         Synapse::Delta,
     );
+    let start = (0..65).map(|i| -70.0 + 0.25 * f64::from(i));
+    network.populations[3].start_mv = start.collect::<Vec<_>>().into();
     network.populations[3].poisson = Some(Poisson {
         rate_hz: 2000.0,
         weight: 2.0,

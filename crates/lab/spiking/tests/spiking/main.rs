@@ -4,6 +4,7 @@
 
 mod cases;
 mod equality;
+mod lists;
 mod neuron_models;
 mod plasticity;
 mod published;
