@@ -53,7 +53,7 @@ def test_in_a_kernel(notebook, tmp_path, monkeypatch):
 
 
 # The unit for ezmsg needs that package, and test_live.py runs it where it is installed; the task program talks to a session.
-OTHERS = {EXAMPLES / "ezmsg_unit.py", EXAMPLES / "send_labels.py", EXAMPLES / "centre_out.py"}
+OTHERS = {EXAMPLES / name for name in ("ezmsg_unit.py", "send_labels.py", "centre_out.py", "learning_network.py")}
 
 
 @pytest.mark.parametrize("example", sorted(set(EXAMPLES.glob("*.py")) - OTHERS), ids=lambda path: path.stem)
@@ -63,6 +63,13 @@ def test_scripts(example, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(example))
     assert ended.value.code is None and "skipped: there is no" in capsys.readouterr().out
+
+
+def test_a_decoder_of_a_learning_network_has_to_be_trained_again():
+    names = runpy.run_path(str(EXAMPLES / "learning_network.py"))
+    scores = [names[name].score(names["counts"], names["velocity"]) for name in ("decoder", "again")]
+    assert scores[1] > 0.7 and scores[1] > scores[0] + 0.1
+    assert names["moved"] > 10.0
 
 
 def test_the_simulated_user_reaches_every_target(monkeypatch):
