@@ -193,7 +193,7 @@ pub mod train {
         Alternative, Choice, Delay, MAX_FOLDS, PRESETS, Preset, RidgeChoice, Search, Timing,
         TrainOptions, Trained, Training, TrainingOutcome, TrainingPlan, Validation, alternatives,
         calibrate, choose, cross_validate, crossover, train, train_on, train_validated,
-        train_validated_on,
+        train_validated_on, use_one_order,
     };
     pub use betz_train::{
         Artefacts, CentredSignal, Comparison, Kind, KindOptions, KindScore, KindTraits,

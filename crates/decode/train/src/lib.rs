@@ -66,6 +66,7 @@ mod usual_counts;
 mod validate;
 mod variance;
 
+pub use betz_linear::use_one_order;
 pub use blank::Artefacts;
 pub use calibrate::{Timing, calibrate};
 pub use centre::CentredSignal;

@@ -281,5 +281,14 @@ pub fn cheaper<'d>(
     place: Processor,
 ) -> GramPath {
     let data = &data.into();
-    Work::new(data, bank).cheaper(&Calibration::current(), place, low_pass)
+    let work = Work::new(data, bank);
+    if betz_linear::has_one_order() {
+        // A choice in which this machine has no part.
+        let work = Work {
+            threads: 1.0,
+            ..work
+        };
+        return work.cheaper(&Calibration::default(), place, low_pass);
+    }
+    work.cheaper(&Calibration::current(), place, low_pass)
 }

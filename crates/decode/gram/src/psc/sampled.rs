@@ -124,7 +124,9 @@ impl SampledResponses {
             .next_power_of_two();
         let steps = (length - (span - 1)).min(room);
         let dense = shape.additions(steps + span, steps);
+        // Transforms add in the order of the processor's vectors.
         let pays = HAS_TRANSFORMS
+            && !betz_linear::has_one_order()
             && calibration.seconds(&SAMPLED_CPU, &[0.0, shape.transforms(length)])
                 < calibration.seconds(&SAMPLED_CPU, &[dense, 0.0]);
         let transforms = pays.then(|| Transforms::new(&shape, length));

@@ -170,7 +170,7 @@ impl<'a> Tile<'a> {
                 let mut sum = simd.mul_f32s(keep, *state);
                 for p in 0..i {
                     let carry = simd.splat_f32s(carry[i][p] as f32);
-                    sum = simd.mul_add_e_f32s(carry, lower[p * width + column], sum);
+                    sum = simd.mul_add_f32s(carry, lower[p * width + column], sum);
                 }
                 let heard = simd.greater_than_f32s(simd.abs_f32s(sum), silence);
                 *state = simd.select_f32s(heard, sum, simd.splat_f32s(0.0));
@@ -254,7 +254,7 @@ fn add_columns<S: Simd, const WEIGHTED: bool, const N: usize>(
         let weight = simd.splat_f32s(weight);
         let state = &states[p * width + column..][..N];
         for i in 0..N {
-            sum[i] = simd.mul_add_e_f32s(weight, state[i], sum[i]);
+            sum[i] = simd.mul_add_f32s(weight, state[i], sum[i]);
         }
     }
     if !WEIGHTED {
@@ -270,7 +270,7 @@ fn add_columns<S: Simd, const WEIGHTED: bool, const N: usize>(
         let row = &mut rows[channel as usize * width + column..][..N];
         let count = simd.splat_f32s(count);
         for i in 0..N {
-            row[i] = simd.mul_add_e_f32s(count, sum[i], row[i]);
+            row[i] = simd.mul_add_f32s(count, sum[i], row[i]);
         }
     }
 }
