@@ -85,6 +85,10 @@ pub(crate) fn check(plan: &Plan) -> Result<()> {
 /// The error of a place that the system refuses.
 pub(crate) fn refuse(plan: &Plan, place: ThreadPlace, refusal: &PlaceRefusal) -> betz_base::Error {
     let error = &refusal.error;
+    if error.kind() == std::io::ErrorKind::Unsupported {
+        let message = format!("expected Linux, got {}, {error}", std::env::consts::OS);
+        return plan.refuse("session", refusal.key, message);
+    }
     let message = match (refusal.key, place.core, place.fifo) {
         ("cores", Some(core), _) => format!(
             "expected a processor of this machine that this program may use, got {core}: {error}"
@@ -157,11 +161,48 @@ mod system {
 mod system {
     use std::io::{Error, ErrorKind, Result};
 
+    #[cfg(windows)]
+    pub(super) use super::windows::pin;
+
+    #[cfg(not(windows))]
     pub(super) fn pin(_: usize) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "only on Linux"))
+        let lacks = "where a thread cannot be kept on a processor; leave `cores` out";
+        Err(Error::new(ErrorKind::Unsupported, lacks))
     }
 
     pub(super) fn set_fifo(_: u8) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "only on Linux"))
+        let lacks = "which has no `SCHED_FIFO`; leave `priority` out";
+        Err(Error::new(ErrorKind::Unsupported, lacks))
+    }
+}
+
+#[cfg(windows)]
+#[allow(unsafe_code)]
+mod windows {
+    use std::ffi::c_void;
+    use std::io::{Error, ErrorKind, Result};
+
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn GetCurrentThread() -> *mut c_void;
+        fn SetThreadAffinityMask(thread: *mut c_void, mask: usize) -> usize;
+    }
+
+    /// Lets the calling thread run on one processor of its group only.
+    pub(super) fn pin(core: usize) -> Result<()> {
+        let bit = u32::try_from(core)
+            .ok()
+            .and_then(|core| 1_usize.checked_shl(core));
+        let Some(mask) = bit else {
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                "a group of processors has 64",
+            ));
+        };
+        // SAFETY: the handle stands for the calling thread and is not closed; a mask of processors that are not there is refused.
+        match unsafe { SetThreadAffinityMask(GetCurrentThread(), mask) } {
+            0 => Err(Error::last_os_error()),
+            _ => Ok(()),
+        }
     }
 }

@@ -16,5 +16,7 @@ mod order;
 pub mod rig;
 #[cfg(feature = "udp")]
 pub mod udp;
+#[cfg(any(feature = "udp", feature = "zmq"))]
+mod waiting;
 #[cfg(feature = "zmq")]
 pub mod zmq;

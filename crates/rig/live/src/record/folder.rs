@@ -286,7 +286,8 @@ pub(crate) fn check_place(to: &Path) -> Result<()> {
 /// Bytes that are free where `to` is, or will be; `None` if the system does not tell.
 #[cfg(unix)]
 pub(crate) fn free_bytes(to: &Path) -> Option<u64> {
-    let existing = (to.ancestors()).find(|place| place.exists())?;
+    // A relative path ends with the empty one, which stands for the current folder.
+    let existing = (to.ancestors()).find(|place| place.as_os_str().is_empty() || place.exists())?;
     let existing = match existing.as_os_str().is_empty() {
         true => Path::new("."),
         false => existing,
@@ -295,7 +296,34 @@ pub(crate) fn free_bytes(to: &Path) -> Option<u64> {
     disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
-#[cfg(not(unix))]
+/// As on other systems: bytes that this user may still write.
+#[cfg(windows)]
+#[allow(unsafe_code)]
+pub(crate) fn free_bytes(to: &Path) -> Option<u64> {
+    use std::os::windows::ffi::OsStrExt;
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn GetDiskFreeSpaceExW(
+            folder: *const u16,
+            free_to_caller: *mut u64,
+            bytes: *mut u64,
+            free: *mut u64,
+        ) -> i32;
+    }
+    let existing = (to.ancestors()).find(|place| place.as_os_str().is_empty() || place.is_dir())?;
+    let existing = match existing.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => existing,
+    };
+    let name: Vec<u16> = existing.as_os_str().encode_wide().chain([0]).collect();
+    let mut free = 0;
+    let (bytes, all_free) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the name ends with 0, and what is not wanted may be NULL.
+    let done = unsafe { GetDiskFreeSpaceExW(name.as_ptr(), &raw mut free, bytes, all_free) };
+    (done != 0).then_some(free)
+}
+
+#[cfg(not(any(unix, windows)))]
 pub(crate) fn free_bytes(_: &Path) -> Option<u64> {
     None
 }

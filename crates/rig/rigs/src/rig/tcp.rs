@@ -4,6 +4,8 @@ use std::io::{ErrorKind as Io, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::waiting;
+
 /// Time between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(200);
 /// Bytes read at once at most.
@@ -55,13 +57,18 @@ impl Connection {
             self.used = 0;
         }
         let patience = patience.max(Duration::from_micros(1));
-        if self.patience != Some(patience) {
+        if self.patience != Some(patience) && !waiting::ASKS_AGAIN {
             self.stream.set_read_timeout(Some(patience))?;
             self.patience = Some(patience);
         }
         let held = self.bytes.len();
         self.bytes.resize(held + PIECE, 0);
-        let read = self.stream.read(&mut self.bytes[held..]);
+        let room = &mut self.bytes[held..];
+        let read = match waiting::ASKS_AGAIN {
+            true => waiting::read_within(&self.stream, room, patience)
+                .and_then(|read| read.ok_or_else(|| Io::WouldBlock.into())),
+            false => self.stream.read(room),
+        };
         self.bytes.truncate(held + *read.as_ref().unwrap_or(&0));
         match read {
             Ok(0) => Err(Io::UnexpectedEof.into()),

@@ -29,6 +29,7 @@ use crate::bus::plain::{self, MAGIC, VERSION};
 use crate::bus::{
     Content, Counts, Estimate, Frame, Order, Reception, Sink, Source, Tally, resolve,
 };
+use crate::waiting;
 
 /// Bytes before the entries.
 pub const HEADER: usize = plain::HEADER;
@@ -155,10 +156,16 @@ impl Receiver {
             }
         }
         let patience = patience - self.spin;
+        if waiting::ASKS_AGAIN {
+            self.block(false)?;
+            return waiting::again(patience, || self.ask());
+        }
         self.block(true)?;
         if self.patience != Some(patience) {
             let least = patience.max(Duration::from_micros(1));
-            self.socket.set_read_timeout(Some(least)).map_err(waiting)?;
+            self.socket
+                .set_read_timeout(Some(least))
+                .map_err(wait_error)?;
             self.patience = Some(patience);
         }
         self.ask()
@@ -166,7 +173,7 @@ impl Receiver {
 
     fn block(&mut self, blocks: bool) -> Result<()> {
         if self.blocks != blocks {
-            self.socket.set_nonblocking(!blocks).map_err(waiting)?;
+            self.socket.set_nonblocking(!blocks).map_err(wait_error)?;
             self.blocks = blocks;
         }
         Ok(())
@@ -207,7 +214,7 @@ fn dropped_at(table: &str, port: u16) -> u64 {
         .sum()
 }
 
-fn waiting(e: std::io::Error) -> Error {
+fn wait_error(e: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("waiting for datagrams: {e}"))
 }
 

@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::waiting;
+
 /// Most bytes of a message.
 const LARGEST: usize = 1 << 26;
 /// Bytes read at once at most.
@@ -90,7 +92,7 @@ impl Subscriber {
     /// Waits at most `patience` for more bytes; returns how many came, 0 if none did in time. The end of the connection
     /// is an error.
     pub(crate) fn read_more(&mut self, patience: Duration) -> std::io::Result<usize> {
-        if self.patience != Some(patience) {
+        if self.patience != Some(patience) && !waiting::ASKS_AGAIN {
             let waited = self.patience.is_none_or(|before| !before.is_zero());
             if waited == patience.is_zero() {
                 self.stream.set_nonblocking(waited)?;
@@ -106,10 +108,13 @@ impl Subscriber {
         if self.buffer.len() < self.end + PIECE {
             self.buffer.resize(self.end + PIECE, 0);
         }
-        match self
-            .stream
-            .read(&mut self.buffer[self.end..self.end + PIECE])
-        {
+        let room = &mut self.buffer[self.end..self.end + PIECE];
+        let read = match waiting::ASKS_AGAIN {
+            true => waiting::read_within(&self.stream, room, patience)
+                .and_then(|read| read.ok_or_else(|| Io::WouldBlock.into())),
+            false => self.stream.read(room),
+        };
+        match read {
             Ok(0) => Err(Io::UnexpectedEof.into()),
             Ok(read) => {
                 self.end += read;
