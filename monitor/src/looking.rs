@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::app::{App, AppState, json_of, no_source};
 use crate::explore::counted::EpisodeList;
 use crate::explore::job::{self, JobSender};
-use crate::explore::lately::{Lately, lately};
+use crate::explore::last_minute::{LastMinute, last_minute};
 use crate::explore::network::{
     EdgeQuery, MOST_EDGES, NamedNetwork, NetworkRequest, NetworkView, compute,
 };
@@ -241,8 +241,8 @@ impl Computing {
 /// Computes a network of a recording, or of a session's last minute, in windows that the page chooses. Adds the
 /// result to the list of networks.
 pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computing>) -> Response {
-    let lately = app.live && asked.source == 0;
-    if !lately && app.recorded.get(asked.source).is_none() {
+    let last_minute = app.live && asked.source == 0;
+    if !last_minute && app.recorded.get(asked.source).is_none() {
         return no_source(&app, asked.source);
     }
     let measure = match asked.measure() {
@@ -278,7 +278,7 @@ fn of_the_last_minute(
     wanted: NetworkRequest,
     tell: &JobSender,
 ) -> betz_base::Result<NamedNetwork> {
-    let Lately {
+    let LastMinute {
         recorded, first, ..
     } = kept(app)?;
     let mut found = compute(&recorded, wanted, tell)?;
@@ -290,14 +290,14 @@ fn of_the_last_minute(
 }
 
 /// A session's stored frames as a recording.
-pub(crate) fn kept(app: &AppState) -> betz_base::Result<Lately> {
+pub(crate) fn kept(app: &AppState) -> betz_base::Result<LastMinute> {
     let (frames, labels, events): (Vec<Bytes>, _, _) = {
         let seen = lock(&app.seen);
         let all = seen.history.range(i64::MIN..i64::MAX);
         let frames = all.map(|f| f.bytes.clone()).collect();
         (frames, seen.labels.all(), seen.events.clone())
     };
-    let mut found = lately(&app.source, &frames, &labels)?;
+    let mut found = last_minute(&app.source, &frames, &labels)?;
     // The session's program knows of trials that its steps do not carry.
     let told = events.iter().filter_map(|event| {
         let event: Value = serde_json::from_str(event).ok()?;

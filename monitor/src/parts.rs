@@ -93,9 +93,9 @@ pub(crate) async fn range(State(app): State<App>, Query(asked): Query<Range>) ->
         if !session {
             return app.recorded[asked.source].statistics(asked.from, asked.to);
         }
-        let lately = looking::kept(&app)?;
-        let begin = lately.first as f64 * app.source.step_seconds;
-        let mut found = (lately.recorded).statistics(asked.from - begin, asked.to - begin)?;
+        let last_minute = looking::kept(&app)?;
+        let begin = last_minute.first as f64 * app.source.step_seconds;
+        let mut found = (last_minute.recorded).statistics(asked.from - begin, asked.to - begin)?;
         for edge in ["from", "to"] {
             if let Some(seconds) = found[edge].as_f64() {
                 found[edge] = (seconds + begin).into();
@@ -230,9 +230,9 @@ fn no_events(asked: &str, known: &str) -> Error {
 
 /// Trials of the session's stored frames, with times on the session's clock.
 fn of_the_last_minute(app: &AppState, align: &str, query: TrialQuery) -> Result<Bytes> {
-    let lately = looking::kept(app)?;
+    let last_minute = looking::kept(app)?;
     let ticks = match align {
-        "starts" => lately.trials,
+        "starts" => last_minute.trials,
         "marks" => {
             let events = lock(&app.seen).events.clone();
             let mark = |text: &String| -> Option<i64> {
@@ -242,16 +242,16 @@ fn of_the_last_minute(app: &AppState, align: &str, query: TrialQuery) -> Result<
             events
                 .iter()
                 .filter_map(mark)
-                .map(|t| t - lately.first)
+                .map(|t| t - last_minute.first)
                 .collect()
         }
         other => return Err(no_events(other, "starts or marks")),
     };
-    let segments = &lately.recorded.dataset.segments;
+    let segments = &last_minute.recorded.dataset.segments;
     let of = TrialEvents::within(align.to_owned(), ticks, segments);
     let query = TrialQuery {
-        origin_seconds: lately.first as f64 * app.source.step_seconds,
+        origin_seconds: last_minute.first as f64 * app.source.step_seconds,
         ..query
     };
-    trials::trials(&lately.recorded, &of, query)
+    trials::trials(&last_minute.recorded, &of, query)
 }

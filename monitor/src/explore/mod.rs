@@ -4,7 +4,7 @@ mod alignment;
 pub(crate) mod counted;
 pub(crate) mod episodes;
 pub(crate) mod job;
-pub(crate) mod lately;
+pub(crate) mod last_minute;
 pub(crate) mod map;
 pub(crate) mod map_samples;
 pub(crate) mod native;

@@ -1,7 +1,7 @@
 //! `betz sort train`.
 
 use betz::Result;
-use betz::sort::{Apart, Reference, Settings, TrainOptions, train};
+use betz::sort::{Reference, Separation, Settings, TrainOptions, train};
 use betz::{Error, text::count};
 use serde::Serialize;
 
@@ -66,9 +66,9 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
         rows,
         side: args.side.unwrap_or(0),
         epochs: args.epochs,
-        apart: Apart {
+        apart: Separation {
             d_prime: args.d_prime,
-            ..Apart::default()
+            ..Separation::default()
         },
         forget_seconds: args.forget,
         ..TrainOptions::new(settings, places)

@@ -1,4 +1,4 @@
-//! A thread of our own beside a thread that never waits: started, asked whether it lives, waited for, ended.
+//! Worker threads for a thread that must never wait: start, liveness, flush, end.
 
 mod backlog;
 #[cfg(feature = "pool")]

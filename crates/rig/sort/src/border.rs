@@ -1,7 +1,7 @@
 //! Units at the border of two groups: a spike belongs to the group of the channel that sees it largest, so a unit
 //! between two groups is found in both. It is one where the channels that both see do not tell the two apart.
 
-use crate::cluster::{Apart, two};
+use crate::cluster::{Separation, two};
 use crate::collect::Spikes;
 use crate::feature::WAVES;
 use crate::sorter::{Beyond, Sorter, UNLABELLED};
@@ -12,7 +12,12 @@ const CHANNELS: usize = 4;
 
 /// Makes one unit of two in neighbouring groups where they are one. `spikes`: of each group; `members`: of each unit,
 /// the places of its spikes there.
-pub(crate) fn join(sorter: &mut Sorter, spikes: &[Spikes], members: &[Vec<u32>], apart: &Apart) {
+pub(crate) fn join(
+    sorter: &mut Sorter,
+    spikes: &[Spikes],
+    members: &[Vec<u32>],
+    apart: &Separation,
+) {
     let mut pairs = Vec::new();
     for a in 0..sorter.units.len() {
         for b in a + 1..sorter.units.len() {
@@ -143,7 +148,7 @@ impl Pair {
     }
 
     /// True if nothing tells the two apart.
-    fn one(&self, apart: &Apart) -> bool {
+    fn one(&self, apart: &Separation) -> bool {
         let Ok(samples) = Samples::new(&self.values, self.dims) else {
             return false;
         };

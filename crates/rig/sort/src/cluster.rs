@@ -1,4 +1,4 @@
-//! From a trained map to units: valleys of its heights, and which of them are one.
+//! Units of a trained map: clusters between the valleys of its density, joined where they are not separate.
 
 use betz_linear::{Cholesky, Mat};
 
@@ -6,7 +6,7 @@ use betz_som::{Map, Samples};
 
 /// Conditions under which two clusters of spikes are two units.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Apart {
+pub struct Separation {
     /// Least d′ between them, along the axis that tells them apart best.
     pub d_prime: f64,
     /// Least depth of the valley between them: its density by that of the lower peak must be below this.
@@ -17,7 +17,7 @@ pub struct Apart {
     pub part: f64,
 }
 
-impl Default for Apart {
+impl Default for Separation {
     fn default() -> Self {
         Self {
             d_prime: 3.0,
@@ -92,7 +92,7 @@ pub(crate) fn keep_apart(mut units: Units, known: &[Option<u32>], winners: &[u32
 }
 
 /// Watershed over the map's heights, then merging.
-pub(crate) fn units(map: &Map, samples: Samples<'_>, winners: &[u32], apart: &Apart) -> Units {
+pub(crate) fn units(map: &Map, samples: Samples<'_>, winners: &[u32], apart: &Separation) -> Units {
     let basins = watershed(map);
     let mut basin_of: Vec<usize> = winners.iter().map(|w| basins[*w as usize]).collect();
     let mut node_basin = basins;
@@ -214,7 +214,7 @@ pub(crate) fn two(
     a: &[u32],
     b: &[u32],
     means: (&[f64], &[f64]),
-    apart: &Apart,
+    apart: &Separation,
 ) -> bool {
     let every = |members: &[u32]| members.len().div_ceil(LOOKED_AT).max(1);
     let Some(projected) = on_fisher_axis(samples, [a, b], [means.0, means.1], every) else {

@@ -73,7 +73,7 @@ mod voltage;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 #[cfg(feature = "train")]
-pub use cluster::Apart;
+pub use cluster::Separation;
 pub use front::{
     ArtefactCounts, BandPower, BlockFrontEnd, BlockOptions, Crossing, CrossingRule, FrontEnd,
     Layout, MAX_CHANNELS, MAX_REGRESSED,

@@ -8,7 +8,7 @@ use betz_device::Device;
 use betz_linear::{Mat, eigen};
 
 use crate::border;
-use crate::cluster::{self, Apart};
+use crate::cluster::{self, Separation};
 use crate::collect::{Spikes, collect};
 use crate::echo::{self, UnitTrain};
 use crate::feature::{Axes, MOST_DIMS};
@@ -40,7 +40,7 @@ pub struct TrainOptions {
     /// Most spikes of a group that are kept in memory: later ones replace none.
     pub most_spikes: usize,
     /// Conditions under which two clusters of spikes are two units.
-    pub apart: Apart,
+    pub apart: Separation,
     /// Time constant by which units follow their spikes when the sorter runs, in seconds; 0: not at all.
     pub forget_seconds: f64,
 }
@@ -56,7 +56,7 @@ impl TrainOptions {
             epochs: 30,
             dims: 12,
             most_spikes: 200_000,
-            apart: Apart::default(),
+            apart: Separation::default(),
             forget_seconds: 20.0,
         }
     }

@@ -175,7 +175,7 @@ impl Samples {
     }
 }
 
-/// Steps of a BRAND graph, one per entry. It waits for Redis: put it [on a thread of its own](crate::bus::beside).
+/// Steps of a BRAND graph, one per entry. It waits for Redis: put it [on a thread of its own](crate::bus::threads).
 pub struct BrandSource {
     entries: Entries,
     samples: Samples,
@@ -220,7 +220,7 @@ impl Source for BrandSource {
     }
 }
 
-/// Outputs to a BRAND graph, one entry a step. It waits for Redis: put it [on a thread of its own](crate::bus::beside).
+/// Outputs to a BRAND graph, one entry a step. It waits for Redis: put it [on a thread of its own](crate::bus::threads).
 pub struct BrandSink {
     place: Place,
     connection: Option<Connection>,

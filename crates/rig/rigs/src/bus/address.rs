@@ -172,7 +172,7 @@ pub fn open_source(address: &str, stream: &Stream<'_>) -> Result<Box<dyn Source>
 
 #[cfg(any(feature = "lsl", feature = "brand", feature = "zmq"))]
 fn beside_source(source: Box<dyn Source>, stream: &Stream<'_>) -> Result<Box<dyn Source>> {
-    Ok(Box::new(super::beside::SourceBeside::start(
+    Ok(Box::new(super::threads::SourceThread::start(
         source,
         stream.channels,
     )?))
@@ -213,7 +213,7 @@ pub fn open_sink(address: &str, stream: &Stream<'_>) -> Result<Box<dyn Sink>> {
 
 #[cfg(any(feature = "lsl", feature = "brand", feature = "zmq"))]
 fn beside_sink(sink: Box<dyn Sink>, stream: &Stream<'_>) -> Result<Box<dyn Sink>> {
-    Ok(Box::new(super::beside::SinkBeside::start(
+    Ok(Box::new(super::threads::SinkThread::start(
         sink,
         stream.outputs.len(),
     )?))

@@ -2,16 +2,16 @@
 //!
 //! A [`Source`] gives one [`Frame`] per step, and a [`Sink`] takes one [`Estimate`] per step. [`pump`] runs a session
 //! between them. Both count every irregularity ([`Counts`]), so that nothing is lost silently. Anything that may block
-//! too long (a library with its own threads, a connection to restore) runs [on a thread of its own](beside), so that
+//! too long (a library with its own threads, a connection to restore) runs [on a thread of its own](threads), so that
 //! the loop never waits for it.
 
 mod address;
-pub mod beside;
 mod bins;
 mod order;
 #[cfg(any(feature = "udp", feature = "zmq"))]
 pub(crate) mod plain;
 mod pump;
+pub mod source_thread;
 mod tally;
 
 use std::time::{Duration, Instant};
@@ -148,7 +148,7 @@ pub trait Sink: Send {
     /// Faults that another attempt cannot remove.
     fn give(&mut self, decoded: &Estimate<'_>) -> Result<()>;
 
-    /// Maintains connections while there is nothing to send. [On a thread of its own](beside), a sink gets this call
+    /// Maintains connections while there is nothing to send. [On a thread of its own](threads), a sink gets this call
     /// after each output and twenty times per second.
     fn attend(&mut self) {}
 

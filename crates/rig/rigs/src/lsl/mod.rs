@@ -111,7 +111,7 @@ impl Search {
     }
 }
 
-/// Steps of a stream, by its name. It waits for the stream: put it [on a thread of its own](crate::bus::beside).
+/// Steps of a stream, by its name. It waits for the stream: put it [on a thread of its own](crate::bus::threads).
 pub struct LslSource {
     search: Search,
     channels: usize,

@@ -28,7 +28,7 @@ use crate::bus::{Bins, Counts, Frame, Order, Reception, Source, Tally};
 const RETRY: Duration = Duration::from_millis(100);
 
 /// Spikes of Open Ephys by channel, see the module. It waits for the publisher: put it
-/// [on a thread of its own](crate::bus::beside).
+/// [on a thread of its own](crate::bus::threads).
 pub struct EventSource {
     place: SocketAddr,
     subscriber: Option<Subscriber>,

@@ -16,7 +16,7 @@ const MOST_OUTPUTS: usize = u16::MAX as usize;
 /// One message per step, of two parts: the topic, and the plain datagram of outputs ([`udp`](crate::udp) has its table). Nothing
 /// waits for a subscriber. A step that nobody subscribed to, or that one subscriber at least had no room for (1 MiB wait
 /// for each), counts as unsent; those that came to somebody count as steps, too. It reads what subscribers ask for between
-/// outputs: put it [on a thread of its own](crate::bus::beside).
+/// outputs: put it [on a thread of its own](crate::bus::threads).
 pub struct OutputSink {
     publisher: Publisher,
     topic: Vec<u8>,

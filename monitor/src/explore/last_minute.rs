@@ -10,7 +10,7 @@ use crate::labels::{self, Label};
 use crate::source::Source;
 
 /// The stored frames of a session as a recording.
-pub(crate) struct Lately {
+pub(crate) struct LastMinute {
     pub(crate) recorded: DecodedRecording,
     /// Tick of the session at which the recording starts.
     pub(crate) first: i64,
@@ -24,7 +24,11 @@ pub(crate) struct Lately {
 /// # Errors
 /// `InsufficientData` if no frame is stored; `InvalidArgument` if the frames have counts of several channels, not
 /// spikes.
-pub(crate) fn lately(source: &Source, frames: &[Bytes], labels: &[Label]) -> Result<Lately> {
+pub(crate) fn last_minute(
+    source: &Source,
+    frames: &[Bytes],
+    labels: &[Label],
+) -> Result<LastMinute> {
     let width = source.outputs.len();
     let mut all = FrameContents::default();
     for bytes in frames {
@@ -74,7 +78,7 @@ pub(crate) fn lately(source: &Source, frames: &[Bytes], labels: &[Label]) -> Res
         times: None,
         left_out,
     };
-    Ok(Lately {
+    Ok(LastMinute {
         recorded,
         first,
         trials: all.trials,
@@ -196,11 +200,11 @@ mod tests {
         }
         frames.extend(gathering.finish(&Counters::default(), None));
         let frames: Vec<Bytes> = frames.into_iter().map(|f| f.bytes).collect();
-        let Lately {
+        let LastMinute {
             recorded,
             first,
             trials,
-        } = lately(&source(), &frames, &[]).unwrap();
+        } = last_minute(&source(), &frames, &[]).unwrap();
         let spans: Vec<_> = (recorded.dataset.segments.iter())
             .map(|s| (s.start, s.stop))
             .collect();
@@ -215,7 +219,7 @@ mod tests {
         assert_eq!((spikes.ticks.len(), spikes.ticks[50]), (99, 51));
         assert_eq!(spikes.channels[50], (151 % 4) as u32);
         assert!(recorded.source.name.contains("0.1 s to 0.2 s"));
-        let none = lately(&source(), &[], &[]).err().unwrap();
+        let none = last_minute(&source(), &[], &[]).err().unwrap();
         assert!(none.message().contains("got none yet"), "{none}");
     }
 }

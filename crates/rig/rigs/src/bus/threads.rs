@@ -59,14 +59,14 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 
 /// A source on a thread of its own. Call [`take`](Source::take) from one thread only. Steps that do not fit into the
 /// queue are counted as dropped and skipped.
-pub struct SourceBeside {
+pub struct SourceThread {
     full: HeapCons<Frame>,
     empty: HeapProd<Frame>,
     shared: Arc<WorkerState>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl SourceBeside {
+impl SourceThread {
     /// Starts `source` for a model of `channels` channels.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ fn wake(shared: &WorkerState) {
     }
 }
 
-impl Source for SourceBeside {
+impl Source for SourceThread {
     fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception> {
         self.shared.taker.get_or_init(std::thread::current);
         let until = Instant::now() + patience;
@@ -150,7 +150,7 @@ impl Source for SourceBeside {
     }
 }
 
-impl Drop for SourceBeside {
+impl Drop for SourceThread {
     fn drop(&mut self) {
         end(&self.shared, &mut self.thread);
     }
@@ -167,14 +167,14 @@ struct OwnedEstimate {
 }
 
 /// A sink on a thread of its own. Outputs that do not fit into the queue are counted as unsent.
-pub struct SinkBeside {
+pub struct SinkThread {
     full: HeapProd<OwnedEstimate>,
     empty: HeapCons<OwnedEstimate>,
     shared: Arc<WorkerState>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl SinkBeside {
+impl SinkThread {
     /// Starts `sink` for a model of `outputs` outputs.
     ///
     /// # Errors
@@ -232,7 +232,7 @@ impl SinkBeside {
     }
 }
 
-impl Sink for SinkBeside {
+impl Sink for SinkThread {
     fn give(&mut self, decoded: &Estimate<'_>) -> Result<()> {
         if self.shared.ended.load(Ordering::Acquire) {
             self.shared.failure()?;
@@ -259,7 +259,7 @@ impl Sink for SinkBeside {
     }
 }
 
-impl Drop for SinkBeside {
+impl Drop for SinkThread {
     fn drop(&mut self) {
         end(&self.shared, &mut self.thread);
     }
