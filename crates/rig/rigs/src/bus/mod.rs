@@ -11,8 +11,8 @@ mod order;
 #[cfg(any(feature = "udp", feature = "zmq"))]
 pub(crate) mod plain;
 mod pump;
-pub mod source_thread;
 mod tally;
+pub mod threads;
 
 use std::time::{Duration, Instant};
 
