@@ -372,7 +372,7 @@ impl Context {
                 DnHandle::new(Arc::clone(&self.stream)).map_err(|e| solver_error(what, e))?;
             Ok(Mutex::new(handle))
         })?;
-        Ok(lock(&solver))
+        Ok(lock(solver))
     }
 }
 

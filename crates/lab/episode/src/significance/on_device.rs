@@ -60,7 +60,7 @@ pub(super) fn totals(
             let makers: Vec<_> = (0..makers).flat_map(|_| &devices).collect();
             deal_surrogates(&makers, own, wanted, |(context, device), index| {
                 let events = kind.make(index)?;
-                let _turn = lock(&device);
+                let _turn = lock(device);
                 let job = CountJob {
                     progress: wanted.progress,
                     ..CountJob::new(&events, wanted.patterns)

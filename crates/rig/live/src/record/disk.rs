@@ -334,8 +334,7 @@ impl Writer {
             }
             DiskFault::Failed(error) => {
                 self.log.note_failure(error.message());
-                let failed = &self.shared.failed;
-                *lock(&failed) = Some(error);
+                *lock(&self.shared.failed) = Some(error);
             }
         }
         (self.shared.next_segment).store(self.segments.next, Ordering::SeqCst);
