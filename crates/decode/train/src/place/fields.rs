@@ -10,16 +10,16 @@ use betz_runtime::model::Place;
 use rayon::prelude::*;
 
 /// Seconds at the mean rate that every place is taken to have been visited for.
-const PRIOR_SECONDS: f64 = 0.05;
+pub(super) const PRIOR_SECONDS: f64 = 0.05;
 
 /// No rate is taken for less.
 const LEAST_HZ: f64 = 1e-3;
 
 /// A place is a cell where at least this share of a Gaussian of one cell was visited.
-const VISITED: f64 = 0.05;
+pub(super) const VISITED: f64 = 0.05;
 
 /// Most cells that a walk reaches.
-const MOST_REACH: usize = 64;
+pub(super) const MOST_REACH: usize = 64;
 
 /// Firing fields of all channels, from one training set.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ pub(super) struct Fields {
 }
 
 /// Place of a step that no decoder is trained on.
-const NOWHERE: u32 = u32::MAX;
+pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// Spikes of every channel at every place, (channel, place) row-major; `place_of` names each step's place.
 ///
@@ -105,19 +105,19 @@ impl LogRates<'_> {
 }
 
 /// Time, outputs and movement by place.
-struct Visits {
+pub(super) struct Visits {
     /// Place of each training step.
-    place_of: Vec<u32>,
+    pub(super) place_of: Vec<u32>,
     /// Steps in each place.
-    time: Vec<f64>,
+    pub(super) time: Vec<f64>,
     /// Sum of each output over the steps in each place.
-    sums: Vec<Vec<f64>>,
+    pub(super) sums: Vec<Vec<f64>>,
     /// Root mean square of the movement per step and axis, in places.
-    movement: f64,
+    pub(super) movement: f64,
 }
 
 impl Visits {
-    fn new(
+    pub(super) fn new(
         grid: &Grid,
         axes: &[usize],
         (data, steps): (&DatasetView<'_>, &[usize]),
@@ -155,7 +155,7 @@ impl Visits {
 }
 
 /// Probability of each cell before the first step: its share of the `time`, and a thousandth of the mean share more.
-fn start(cells: &[usize], time: &[f64]) -> Vec<f64> {
+pub(super) fn start(cells: &[usize], time: &[f64]) -> Vec<f64> {
     let all_time: f64 = cells.iter().map(|&c| time[c]).sum();
     let least = 1e-3 * all_time / cells.len() as f64;
     let start: Vec<f64> = cells.iter().map(|&c| time[c] + least).collect();

@@ -4,6 +4,7 @@
 //! posterior walks at random. All of it runs in a session ([`Place`](betz_runtime::model::Place)): weights of the
 //! linear engine are log λ, so that a spike adds one row of cells.
 
+pub mod clusterless;
 mod enter;
 mod fields;
 mod grid;
@@ -11,6 +12,10 @@ mod grid;
 mod tests;
 
 pub use betz_gram::decode::{Beliefs, beliefs};
+pub use clusterless::{
+    ClusterlessOptions, ClusterlessPlace, ClusterlessScore, ClusterlessSession, ClusterlessShape,
+    SpikeFeatures,
+};
 pub(crate) use enter::Entrant;
 
 use betz_base::error::{Error, Result};
