@@ -140,7 +140,7 @@ impl Kind {
         let start = start(path);
         let begins = |with: &str| start.starts_with(with.as_bytes());
         match self {
-            Self::Model => begins("BETZMODL"),
+            Self::Model => begins("BETZMODL") || begins("BETZCLUS"),
             Self::Sums => begins("BETZSUMS"),
             Self::NetworkPart => begins("BETZNETP"),
             Self::CountPart => begins("BETZCNTP"),

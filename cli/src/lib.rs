@@ -19,6 +19,7 @@ mod chart;
 mod chunks;
 #[cfg(feature = "lab")]
 pub mod cluster;
+mod clusterless;
 mod commands;
 mod common_args;
 mod data;
@@ -58,6 +59,9 @@ pub fn main() -> ExitCode {
         Ok(()) => report::exit_code(),
         Err(error) => {
             eprintln!("betz: {}: {error}", error.kind());
+            if let Some(way_out) = clusterless::way_out(&error) {
+                eprintln!("betz: {way_out}");
+            }
             ExitCode::from(exit_code(&error))
         }
     }

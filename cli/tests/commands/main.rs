@@ -20,6 +20,7 @@ mod kinds;
 mod labels;
 mod long;
 mod look;
+mod marks;
 mod mining;
 mod mining_counts;
 mod missing;

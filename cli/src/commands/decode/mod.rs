@@ -12,6 +12,7 @@ use betz::train::score::score_estimates_on;
 use betz::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 
+use crate::clusterless;
 use crate::data;
 use crate::decoded::{self, Outputs};
 use crate::device;
@@ -34,6 +35,9 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
     }
     #[cfg(feature = "graph")]
     network::check_unused(args)?;
+    if clusterless::is_one(&args.model) {
+        return clusterless::decode(args);
+    }
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;
     let mut recording = data::recording_for(&model, &args.recording, &args.part.behavior)?;

@@ -15,6 +15,7 @@ use betz::train::trials::{ChanceLevel, ChannelLoss, TrialPairs, TrialScore, chan
 use betz::{Error, Result};
 use serde::Serialize;
 
+use crate::clusterless;
 use crate::data;
 use crate::decoded::{self as decoded_file, Outputs};
 use crate::device;
@@ -110,6 +111,9 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         return Err(Error::argument(format!(
             "--chance: expected 1 to {MOST_SHIFTS} shifts, got {shifts}"
         )));
+    }
+    if clusterless::is_one(&args.model) {
+        return clusterless::evaluate(args);
     }
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use betz::model::{Decoder, Head, OutputScore};
 use betz::recording::SpikeForm;
+use betz::train::place::ClusterlessPlace;
 use betz::{Error, Result};
 #[cfg(feature = "rig")]
 use betz_formats::voltage::VoltageRecording;
@@ -15,6 +16,7 @@ use super::picture as recording_picture;
 #[cfg(feature = "rig")]
 use super::voltage::{self, StreamFacts};
 use crate::bank::{self, FilterShape};
+use crate::clusterless;
 #[cfg(feature = "rig")]
 use crate::commands::sort;
 #[cfg(feature = "lab")]
@@ -116,6 +118,7 @@ struct RecordingFacts {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Model,
+    Clusterless,
     Sums,
     #[cfg(feature = "lab")]
     NetworkShard,
@@ -161,6 +164,7 @@ impl Content {
         }
         Ok(match first_bytes(path)? {
             start if start == *b"BETZMODL" => Self::Model,
+            ClusterlessPlace::MAGIC => Self::Clusterless,
             betz::train::sums::MAGIC => Self::Sums,
             #[cfg(feature = "lab")]
             betz::network::file::PART_MAGIC => Self::NetworkShard,
@@ -199,6 +203,7 @@ impl Content {
     const fn name(self) -> &'static str {
         match self {
             Self::Model => "a model",
+            Self::Clusterless => "a clusterless place decoder",
             Self::Sums => "sums",
             #[cfg(feature = "lab")]
             Self::NetworkShard | Self::CountShard => "a shard",
@@ -249,6 +254,7 @@ pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
     let (json, bytes) = (args.common.json, path.metadata().map_or(0, |m| m.len()));
     match content {
         Content::Model => model(args, path, bytes),
+        Content::Clusterless => clusterless::info(path, json),
         Content::Sums => sums::inside(path, bytes, json),
         #[cfg(feature = "lab")]
         Content::NetworkShard => network::part_inside(path, json),

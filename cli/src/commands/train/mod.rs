@@ -16,6 +16,7 @@ use betz::train::place::default_step;
 use betz::train::retained;
 use betz::{Error, ErrorKind, Result, input_form};
 
+use crate::clusterless;
 use crate::data;
 use crate::device;
 use crate::files::{self, Files, Kind};
@@ -32,6 +33,11 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         .reads("RECORDING", &args.recording)
         .may_read("--groups", args.groups.as_deref())
         .writes("--out", &args.out, Kind::Model)?;
+    clusterless::check(args)?;
+    if args.marks {
+        report::stop_on_interrupt();
+        return clusterless::train(args);
+    }
     classes::check(args)?;
     if args.phases && args.decoder != DecoderKind::Linear {
         return Err(Error::argument(format!(

@@ -1,0 +1,150 @@
+//! `betz train --decoder place --marks`: spikes with features, from training to decoded outputs.
+
+use std::path::Path;
+
+use betz::recording::arrays::{Array, write};
+
+use crate::program::{done, json, refused};
+
+/// `tetrodes.npz`: two tetrodes beside a track of 100 cm that is run to and fro in 8 s, for 160 s. Each hears three cells
+/// whose amplitudes differ; `rows` of the spikes have features.
+fn tetrodes(folder: &Path, name: &str, leave_out: usize) {
+    let (mut ticks, mut channels, mut features) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut behavior, mut times) = (Vec::new(), Vec::new());
+    for tick in 0..16_000_i64 {
+        let x = 100.0 * (1.0 - (2.0 * (tick as f64 / 800.0).fract() - 1.0).abs());
+        if tick % 2 == 0 {
+            behavior.push(x as f32);
+            times.push(tick as f64 * 0.01);
+        }
+        for cell in 0..6_i64 {
+            let centre = 10.0 + 16.0 * cell as f64;
+            // A cell fires in a third of the ticks within 10 cm of its centre.
+            if (x - centre).abs() < 10.0 && (tick * 7 + cell * 5) % 3 == 0 {
+                ticks.push(tick);
+                channels.push((cell % 2) as u16);
+                let noise = (tick * 37 % 21 - 10) as f32;
+                features.extend([100.0 + 60.0 * (cell / 2) as f32 + noise, 80.0 - noise]);
+            }
+        }
+    }
+    let spikes = ticks.len();
+    features.truncate(2 * (spikes - leave_out));
+    let names: Vec<String> = ["t0", "t1"].map(str::to_owned).to_vec();
+    let (label, unit) = (["x".to_owned()], ["cm".to_owned()]);
+    let rows = [features.len() / 2, 2];
+    let samples = [behavior.len(), 1];
+    write(
+        &folder.join(name),
+        &[
+            ("spike_ticks", Array::I64(&[spikes], &ticks)),
+            ("spike_channels", Array::U16(&[spikes], &channels)),
+            ("spike_features", Array::F32(&rows, &features)),
+            ("tick_seconds", Array::F64(&[], &[0.01])),
+            ("channel_names", Array::Text(&[2], &names)),
+            ("behavior", Array::F32(&samples, &behavior)),
+            ("behavior_times", Array::F64(&samples[..1], &times)),
+            ("behavior_names", Array::Text(&[1], &label)),
+            ("behavior_units", Array::Text(&[1], &unit)),
+        ],
+    )
+    .unwrap();
+}
+
+#[test]
+fn spikes_with_features_are_trained_on_scored_and_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    tetrodes(folder, "tetrodes.npz", 0);
+    let line = "train tetrodes.npz --decoder place --marks --until 120 --out marks.betz";
+    let told = json(folder, line);
+    assert_eq!(
+        (&told["channels"], &told["features"]),
+        (&2.into(), &2.into())
+    );
+    assert!(
+        told["held_out_median_error"].as_f64().unwrap() < 8.0,
+        "{told}"
+    );
+    // The same file again is an earlier result.
+    done(folder, line);
+    let scored = json(
+        folder,
+        "evaluate marks.betz tetrodes.npz --from 120 --out scored.csv",
+    );
+    let error = scored["median_error"].as_f64().unwrap();
+    assert!(error < 8.0, "{scored}");
+    assert_eq!(scored["spikes_left_out"], 0);
+    let rates = "train tetrodes.npz --decoder place --step 0.02 --until 120 --out rates.betz";
+    done(folder, rates);
+    let plain = json(folder, "evaluate rates.betz tetrodes.npz --from 120");
+    assert!(plain["median_error"].as_f64().unwrap() > error, "{plain}");
+    let decoded = json(
+        folder,
+        "decode marks.betz tetrodes.npz --from 120 --out decoded.csv",
+    );
+    assert_eq!(decoded["steps"], 2_000);
+    let table = std::fs::read_to_string(folder.join("decoded.csv")).unwrap();
+    assert!(
+        table.starts_with("step,start_seconds,end_seconds,segment,x\n6000,120,"),
+        "{table:.80}"
+    );
+    let inside = json(folder, "info marks.betz");
+    assert_eq!(
+        (&inside["decoder"], &inside["clusterless"]),
+        (&"place".into(), &true.into())
+    );
+    assert_eq!(inside["components"], told["components"]);
+    // The recording can be read without its features.
+    assert_eq!(json(folder, "info tetrodes.npz")["channels"], 2);
+}
+
+#[test]
+fn what_has_no_features_or_no_use_for_them_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    tetrodes(folder, "tetrodes.npz", 0);
+    tetrodes(folder, "short.npz", 3);
+    done(folder, "simulate --neurons 4 --seconds 10 --out bare.npz");
+    let train = "train --decoder place --marks --out marks.betz";
+    refused(
+        folder,
+        &format!("{train} bare.npz"),
+        1,
+        "an array `spike_features` (spikes, features), got none",
+    );
+    refused(
+        folder,
+        &format!("{train} short.npz"),
+        1,
+        "one row per spike",
+    );
+    refused(
+        folder,
+        &format!("{train} tetrodes.npz --variance"),
+        2,
+        "--variance: expected training without it",
+    );
+    refused(
+        folder,
+        "train tetrodes.npz --marks --out m.betz",
+        2,
+        "--marks: expected --decoder place",
+    );
+    done(folder, &format!("{train} tetrodes.npz"));
+    refused(folder, "evaluate marks.betz bare.npz", 1, "spike_features");
+    refused(
+        folder,
+        "evaluate marks.betz tetrodes.npz --trials",
+        2,
+        "a clusterless place decoder",
+    );
+    refused(
+        folder,
+        "info marks.betz --weights w.npz",
+        2,
+        "got a clusterless place decoder",
+    );
+    let session = "sessions take no spikes with features; train --decoder place without --marks";
+    refused(folder, "stream marks.betz tetrodes.npz", 1, session);
+}
