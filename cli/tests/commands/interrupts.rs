@@ -107,6 +107,48 @@ fn a_correlation_network_leaves_a_partial_one_beside_the_earlier_one() {
     assert_eq!(partial["meta"]["complete"], false, "{partial}");
 }
 
+/// Values of all pairs that are written block by block: without the last of them, the edges are still written.
+#[test]
+fn a_network_is_written_when_its_pairs_are_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (samples, nodes) = (140_usize, 4_100_usize);
+    let mut state = 1_u32;
+    let values: Vec<f32> = (0..samples * nodes)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32
+        })
+        .collect();
+    write(
+        &folder.join("signal.npz"),
+        &[("signal", Array::F32(&[samples, nodes], &values))],
+    )
+    .unwrap();
+    let line = "network compute signal.npz --out n.zarr --window 100 --step 1 --threshold 0.45 --device cpu --full";
+    let mut child = spawned(folder, line);
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("are written to the directory") {
+        let read = errors.read_line(&mut said).unwrap();
+        assert!(read > 0, "it ended by itself: {said}");
+    }
+    interrupt(&mut child);
+    errors.read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    assert!(
+        said.contains("the values of all pairs are left out"),
+        "{said}"
+    );
+    assert!(folder.join("n.zarr/r").is_dir());
+    assert!(!folder.join("n.zarr/full").exists());
+    // The signal and the network: nothing temporary.
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 2);
+    let about = json(folder, "info n.zarr");
+    assert_eq!(about["windows"], 41, "{about}");
+    assert_eq!(about["meta"]["complete"], true, "{about}");
+}
+
 #[test]
 fn an_interrupted_model_map_or_sorter_leaves_the_earlier_one() {
     let folder = tempfile::tempdir().unwrap();

@@ -133,7 +133,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
 fn finished(values: Result<Vec<f32>>) -> Result<Option<Vec<f32>>> {
     match values {
         Err(e) if e.kind() == ErrorKind::Interrupted => {
-            eprintln!("--full: stopped; the values of all pairs are left out");
+            full::say_left_out();
             Ok(None)
         }
         values => values.map(Some),

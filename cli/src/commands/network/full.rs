@@ -60,6 +60,11 @@ pub(super) fn bytes(nodes: usize, windows: usize) -> u64 {
     4 * windows as u64 * pairs(nodes) as u64
 }
 
+/// Says that a request to stop came before all values were there: the network is written without them.
+pub(super) fn say_left_out() {
+    eprintln!("--full: stopped; the values of all pairs are left out");
+}
+
 /// The values of all pairs, to be computed.
 #[derive(Clone, Copy)]
 pub(super) struct AllPairs<'a> {

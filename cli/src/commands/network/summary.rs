@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use betz::network::file::{Chance, LARGEST, NetworkFile};
-use betz::{Result, memory};
+use betz::{ErrorKind, Result, memory};
 use serde::Serialize;
 
 use super::Spread;
 use super::args::Compute;
-use super::full::AllPairs;
+use super::full::{self, AllPairs};
 use super::request::Request;
 use crate::files;
 use crate::report::{self, Bar, Outcome};
@@ -78,7 +78,14 @@ pub(super) fn finish(
     let started = Instant::now();
     let out = files::destination(out, file.complete);
     let place = match all {
-        Some(all) => all.write(file, &out, &Bar::new())?,
+        Some(all) => match all.write(file, &out, &Bar::new()) {
+            // The edges are there: they are written without the values.
+            Err(e) if e.kind() == ErrorKind::Interrupted => {
+                full::say_left_out();
+                write_where_it_fits(file, &out)?
+            }
+            written => written?,
+        },
         None => write_where_it_fits(file, &out)?,
     };
     seconds.write = started.elapsed().as_secs_f64();
