@@ -28,7 +28,8 @@ fn same(cpu: &Network, cuda: &Network, what: &str) {
         assert_eq!((a.i, a.j), (b.i, b.j), "{what}, window {}", a.index);
         assert_eq!((a.undefined, a.why), (b.undefined, b.why), "{what}");
         for (x, y) in a.r.iter().zip(b.r) {
-            assert!((x - y).abs() <= off, "{what}: {x} {y}");
+            // Information of equal signals is infinite.
+            assert!(x == y || (x - y).abs() <= off, "{what}: {x} {y}");
         }
     }
 }
