@@ -63,7 +63,7 @@ def render_recipe():
 
 
 def check_scripts():
-    for script in ("wheel.sh", "deb.sh", "install.sh"):
+    for script in ("wheel.sh", "deb.sh", "install.sh", "targets.sh"):
         path = ROOT / "scripts" / script
         expect(f"{script}: may be run", True, path.stat().st_mode & 0o111 == 0o111)
         expect(f"{script}: syntax", "", subprocess.run(["bash", "-n", path], capture_output=True, text=True).stderr)
