@@ -165,8 +165,8 @@ fn oracle(
                     continue;
                 }
                 let mut exponent = 0.0;
-                for c in 0..4 {
-                    let h = shape.bandwidth * deviations[group as usize][c];
+                for (c, deviation) in deviations[group as usize].iter().enumerate().take(4) {
+                    let h = shape.bandwidth * deviation;
                     let between =
                         f64::from(seen.values[i * 4 + c]) - f64::from(train.1.values[j * 4 + c]);
                     exponent -= 0.5 * (between / h).powi(2);
