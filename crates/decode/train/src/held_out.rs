@@ -9,6 +9,7 @@ use betz_base::error::{ErrorKind, Result};
 use betz_device::Placement;
 use betz_gram::NormalEquations;
 use betz_gram::solve::{CentredEquations, FeatureNames, MaskPolicy, Solution, Solver};
+use rayon::prelude::*;
 
 /// How λ follows from the sums trained on.
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +94,24 @@ impl<'a> HeldOut<'a> {
         self.centred()?.solve(lambda, solver, mask, names)
     }
 
+    /// The weights at each of `ridges` by the CPU.
+    ///
+    /// # Errors
+    /// The errors of [`CentredEquations::new`].
+    fn solve_side_by_side(&self, ridges: &[Ridge]) -> Result<Vec<Result<Solution>>> {
+        let SolveTask {
+            features,
+            solver,
+            mask,
+            names,
+            ..
+        } = self.solving;
+        let (centred, rest) = (self.centred()?, &self.rest);
+        let solve =
+            |ridge: &Ridge| centred.solve(ridge.lambda(rest, features), solver, mask, names);
+        Ok(ridges.par_iter().map(solve).collect())
+    }
+
     /// The data on the device; `None` if the operation has returned to the CPU.
     fn there(&self) -> Option<&cuda::OnDevice<'a>> {
         let given_up = self.solving.placement.contexts().is_empty();
@@ -113,14 +132,22 @@ impl<'a> HeldOut<'a> {
     }
 
     /// Σ (x − x̂)² over the fold's steps, of each output, at each of `ridges`; an error for a ridge that
-    /// is too small to solve with.
+    /// is too small to solve with. If `side_by_side`, the CPU solves the systems of all ridges at once.
     ///
     /// # Errors
     /// As [`HeldOut::solve`], for anything else.
-    pub(super) fn residuals(&self, ridges: &[Ridge]) -> Result<Vec<Result<Vec<f64>>>> {
+    pub(super) fn residuals(
+        &self,
+        ridges: &[Ridge],
+        side_by_side: bool,
+    ) -> Result<Vec<Result<Vec<f64>>>> {
+        let solved = match side_by_side && self.there.is_none() {
+            true => self.solve_side_by_side(ridges)?,
+            false => ridges.iter().map(|&ridge| self.solve(ridge)).collect(),
+        };
         let mut solutions = Vec::with_capacity(ridges.len());
-        for &ridge in ridges {
-            match self.solve(ridge) {
+        for solved in solved {
+            match solved {
                 Err(e) if e.kind() != ErrorKind::NotPositiveDefinite => return Err(e),
                 solved => solutions.push(solved),
             }
@@ -205,9 +232,15 @@ mod tests {
                 names,
             };
             let held = HeldOut::new(solving, &total, &fold).unwrap();
-            let refused = held.residuals(&[ridges[0], Ridge::Relative(f64::NAN)]);
-            assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
-            let left = held.residuals(&ridges).unwrap();
+            for side_by_side in [false, true] {
+                let refused = held.residuals(&[ridges[0], Ridge::Relative(f64::NAN)], side_by_side);
+                assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+            }
+            let left = held.residuals(&ridges, false).unwrap();
+            if placement.contexts().is_empty() {
+                let at_once = held.residuals(&ridges, true).unwrap();
+                assert_eq!(at_once, left, "{}", case.name);
+            }
             for (left, ridge) in left.into_iter().zip(ridges) {
                 let solution = held.solve(ridge).unwrap();
                 let (weights, intercept) = (&solution.weights, &solution.intercept);
@@ -264,7 +297,7 @@ mod tests {
         };
         let held = HeldOut::new(solving, &total, &fold).unwrap();
         let ridges = [0.5, 0.0, 1e-3].map(Ridge::Relative);
-        let left = held.residuals(&ridges).unwrap();
+        let left = held.residuals(&ridges, true).unwrap();
         assert!(left[0].is_ok() && left[2].is_ok());
         let refused = left[1].as_ref().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NotPositiveDefinite);

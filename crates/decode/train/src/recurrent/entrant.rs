@@ -255,6 +255,11 @@ impl Entrant {
         }
     }
 
+    /// Networks that each training set takes.
+    pub(crate) fn networks(&self) -> usize {
+        self.sizes.networks()
+    }
+
     /// Report of where the networks are trained.
     pub(crate) fn ran(&self) -> Ran {
         self.placement.ran("recurrent")

@@ -22,6 +22,7 @@ use betz_gram::{GramPath, NormalEquations};
 use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::{Decoder, OutputScore, TrainingRecord};
 use betz_runtime::psc::FilterBank;
+use rayon::prelude::*;
 use std::sync::Arc;
 
 /// Folds that all ridges are compared on; those that are far behind are not tried with the others.
@@ -32,6 +33,10 @@ const FEWEST_STEPS: u64 = 2_000;
 
 /// A ridge whose mean R² is lower than the best by more than this is far behind.
 const FAR_BEHIND: f64 = 0.01;
+
+/// Features of folds that are computed side by side, at most. The products and factors of more features keep all processors busy
+/// by themselves, and take much memory.
+const MOST_SIDE_BY_SIDE: usize = 1_024;
 
 /// The sums of one bank, fold by fold, and its best ridge.
 pub(crate) struct BankSums {
@@ -68,6 +73,14 @@ pub(crate) struct Study<'a> {
 }
 
 impl Study<'_> {
+    /// True if folds of so many features are computed side by side. Devices work on one fold after another, and so does the
+    /// CPU if the seconds of each part are asked for, since parts do not overlap then.
+    pub(crate) fn runs_side_by_side(&self, features: usize) -> bool {
+        features <= MOST_SIDE_BY_SIDE
+            && self.placement.contexts().is_empty()
+            && !self.progress.wants_seconds()
+    }
+
     /// Sums over `parts`, each with its history: those from where its filters start, less those before
     /// it begins. Parts that are shorter than their histories are filtered together instead.
     pub(crate) fn sums_of(
@@ -185,15 +198,34 @@ impl BankSums {
         )?;
         let mut folds = Vec::with_capacity(split.folds.len());
         let (mut path, mut gram_error) = (options.gram, None);
-        let mut next = paths;
-        for (k, parts) in split.folds.iter().enumerate() {
-            told(k);
-            let found = study.sums_of((bank, rotation.map(Arc::as_ref)), parts, next)?;
-            // One path for all folds, so that their sums come from the same arithmetic.
+        let of = (bank, rotation.map(Arc::as_ref));
+        let mut add = |found: PathSums| {
             path = found.path;
-            next = paths.taken(path);
-            gram_error = joined(gram_error, found.gram_error);
+            gram_error = joined(gram_error.take(), found.gram_error);
             folds.push(found.sums);
+            // One path for all folds, so that their sums come from the same arithmetic.
+            paths.taken(path)
+        };
+        let Some((first, others)) = split.folds.split_first() else {
+            return Err(Error::argument(
+                "cross-validation: expected a fold, got none",
+            ));
+        };
+        told(0);
+        let mut next = add(study.sums_of(of, first, paths)?);
+        if study.runs_side_by_side(features) {
+            let found: Vec<Result<PathSums>> = others
+                .par_iter()
+                .map(|parts| study.sums_of(of, parts, next))
+                .collect();
+            for found in found {
+                add(found?);
+            }
+        } else {
+            for (k, parts) in others.iter().enumerate() {
+                told(k + 1);
+                next = add(study.sums_of(of, parts, next)?);
+            }
         }
         told(split.folds.len());
         let mut sums = Self::from_folds(bank, folds, (paths, path), options, split.whole)?;
@@ -246,7 +278,6 @@ impl BankSums {
     /// Finds the ridge with the smallest residuals over the folds.
     pub(crate) fn choose(&self, study: &Study<'_>) -> Result<TriedRidge> {
         let Study { data, options, .. } = study;
-        let progress = study.progress;
         let solving = self.solving(study, study.search_ridge);
         // If no output changes, any ridge will do: the largest.
         let best = |choices: Vec<Result<TriedRidge>>| {
@@ -261,17 +292,17 @@ impl BankSums {
             let steps = all_steps(data, options.delay_steps);
             let lambda = ridge(data, &self.bank, options, steps)?;
             let as_given = [Ridge::PerStep(lambda / steps as f64)];
-            let as_given = self.held_out_r2(solving, &as_given, progress)?;
+            let as_given = self.held_out_r2(study, solving, &as_given)?;
             return best(as_given).ok_or_else(none)?;
         }
         let power = |p: f64| Ridge::Relative(float::powf(10.0, p));
         let grid: Vec<Ridge> = COARSE.map(|p| power(f64::from(p))).collect();
-        let coarse = match best(self.held_out_r2(solving, &grid, progress)?).ok_or_else(none)? {
+        let coarse = match best(self.held_out_r2(study, solving, &grid)?).ok_or_else(none)? {
             // A training set without any response has no scale to take a ridge from; how channels are
             // masked says what is wrong with it.
             Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => {
                 let masking = self.solving(study, false);
-                best(self.held_out_r2(masking, &grid[..1], progress)?).ok_or_else(none)??
+                best(self.held_out_r2(study, masking, &grid[..1])?).ok_or_else(none)??
             }
             coarse => coarse?,
         };
@@ -279,7 +310,7 @@ impl BankSums {
             return Ok(coarse);
         };
         let around = REFINED.map(|step| power(float::log10(rho) + step));
-        let mut choices = self.held_out_r2(solving, &around, progress)?;
+        let mut choices = self.held_out_r2(study, solving, &around)?;
         choices.push(Ok(coarse));
         best(choices).ok_or_else(none)?
     }
@@ -343,10 +374,11 @@ impl BankSums {
     /// one that is too small to solve with (a bank whose filters nearly say the same).
     fn held_out_r2(
         &self,
+        study: &Study<'_>,
         solving: SolveTask<'_>,
         ridges: &[Ridge],
-        progress: &dyn Progress,
     ) -> Result<Vec<Result<TriedRidge>>> {
+        let progress = study.progress;
         let mut residual = vec![Ok(vec![0.0; self.total.outputs]); ridges.len()];
         let squares = self.total.output_total_squares();
         let r2 = |residual: &[f64]| {
@@ -357,14 +389,14 @@ impl BankSums {
                 .collect();
             known.iter().sum::<f64>() / known.len() as f64
         };
-        let mut steps = 0;
-        for (number, fold) in self.folds.iter().enumerate() {
+        let (first, others) = self.folds.split_at(FIRST_FOLDS.min(self.folds.len()));
+        let seen: u64 = first.iter().map(|fold| fold.steps).sum();
+        for (before, folds) in [(0, first), (first.len(), others)] {
             progress::check(progress, "cross-validate")?;
-            if number == FIRST_FOLDS && steps >= FEWEST_STEPS {
-                let share = steps as f64 / self.total.steps as f64;
+            if before > 0 && seen >= FEWEST_STEPS {
+                let share = seen as f64 / self.total.steps as f64;
                 drop_far_behind(&mut residual, r2, FAR_BEHIND * share);
             }
-            steps += fold.steps;
             // A ridge that was too small for one fold, or is far behind, is not tried with the next.
             let is_tried = |left: &Result<Vec<f64>>| {
                 left.as_ref()
@@ -377,22 +409,24 @@ impl BankSums {
             if tried.is_empty() {
                 break;
             }
-            let held = HeldOut::new(solving, &self.total, fold)?;
-            let place = |e: Error| match e.kind() {
-                ErrorKind::NotPositiveDefinite => Error::new(
-                    e.kind(),
-                    format!(
-                        "without fold {number} of {}: {}; give fewer --folds, or leave out with --segments what has no spikes",
-                        self.folds.len(),
-                        e.message()
+            for (number, left) in (before..).zip(self.residuals(study, solving, folds, &tried)) {
+                let place = |e: Error| match e.kind() {
+                    ErrorKind::NotPositiveDefinite => Error::new(
+                        e.kind(),
+                        format!(
+                            "without fold {number} of {}: {}; give fewer --folds, or leave out with --segments what has no spikes",
+                            self.folds.len(),
+                            e.message()
+                        ),
                     ),
-                ),
-                _ => e,
-            };
-            for (so_far, left) in so_far.iter_mut().zip(held.residuals(&tried)?) {
-                match (&mut **so_far, left) {
-                    (Ok(sum), Ok(left)) => sum.iter_mut().zip(left).for_each(|(r, l)| *r += l),
-                    (so_far, left) => *so_far = left.map_err(place),
+                    _ => e,
+                };
+                for (so_far, left) in so_far.iter_mut().zip(left?) {
+                    match (&mut **so_far, left) {
+                        (Ok(sum), Ok(left)) => sum.iter_mut().zip(left).for_each(|(r, l)| *r += l),
+                        (Ok(_), Err(error)) => **so_far = Err(place(error)),
+                        (Err(_), _) => {}
+                    }
                 }
             }
         }
@@ -405,6 +439,24 @@ impl BankSums {
                 })
             })
             .collect())
+    }
+
+    /// [`HeldOut::residuals`] of each of `folds`.
+    fn residuals(
+        &self,
+        study: &Study<'_>,
+        solving: SolveTask<'_>,
+        folds: &[NormalEquations],
+        ridges: &[Ridge],
+    ) -> Vec<Result<Vec<Result<Vec<f64>>>>> {
+        let side_by_side = study.runs_side_by_side(self.total.features);
+        let of_fold = |fold: &NormalEquations| {
+            HeldOut::new(solving, &self.total, fold)?.residuals(ridges, side_by_side)
+        };
+        match side_by_side {
+            true => folds.par_iter().map(of_fold).collect(),
+            false => folds.iter().map(of_fold).collect(),
+        }
     }
 
     fn solving<'a>(&'a self, study: &Study<'a>, search_ridge: bool) -> SolveTask<'a> {
@@ -430,12 +482,16 @@ impl BankSums {
             ..study.options.clone()
         };
         let solving = self.solving(study, study.search_ridge);
-        let decoders = self.folds.iter().take(count).map(|fold| {
+        let of_fold = |fold: &NormalEquations| {
             let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.best.ridge)?;
             let solution = self.by_features(solution);
             linear(&study.data, &options, TrainingRecord::default(), solution)
-        });
-        decoders.collect()
+        };
+        let folds = &self.folds[..count.min(self.folds.len())];
+        match study.runs_side_by_side(self.total.features) {
+            true => folds.par_iter().map(of_fold).collect(),
+            false => folds.iter().map(of_fold).collect(),
+        }
     }
 
     /// The paths that its sums took.

@@ -18,7 +18,7 @@ use crate::recurrent::{self, has_trials};
 use crate::retained;
 use crate::validate::{self, BankChoice, BankSums, Study, spans};
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_base::progress::{Phases, Progress};
+use betz_base::progress::{Phases, Progress, Quiet};
 use betz_device::Device;
 use betz_gram::gram::paired_steps;
 use betz_recording::DatasetView;
@@ -86,10 +86,13 @@ pub(super) fn train(
         }
         Err(e) => return Err(e),
     };
-    let entrant = recurrent.map(|(entrant, candidate)| {
-        candidates.push(candidate);
-        entrant
-    });
+    let (entrant, mut whole) = match recurrent {
+        Some((entrant, whole, candidate)) => {
+            candidates.push(candidate);
+            (Some(entrant), whole)
+        }
+        None => (None, None),
+    };
     let listed: Vec<Kind> = candidates.iter().map(|c| c.kind).collect();
     let prior = stack::priors(&listed);
     let weights = match (kinds.single, held_out_products(task, &held, &candidates)) {
@@ -125,8 +128,13 @@ pub(super) fn train(
                 latents.decoder(kind, Vec::new(), finishing)?
             }
             (Kind::Recurrent, _, Some(entrant)) => {
-                let record = record(data, held.folds.len(), Vec::new());
-                let (decoder, stopped) = entrant.whole(data, options, record, finishing)?;
+                let (decoder, stopped) = match whole.take() {
+                    Some(whole) => whole,
+                    None => {
+                        let record = record(data, held.folds.len(), Vec::new());
+                        entrant.whole(data, options, record, finishing)?
+                    }
+                };
                 comparison.stopped = stopped;
                 Some(decoder)
             }
@@ -259,12 +267,15 @@ fn merge(all: &mut [(Kind, Vec<f32>)], kind: Kind, more: &[f32]) {
     }
 }
 
-/// The recurrent member, if it is requested.
+/// A recurrent decoder of the whole recording; a sentence if its training was stopped.
+type WholeRecurrent = (Decoder, Option<String>);
+
+/// The recurrent member, if it is requested, with the decoder of the whole recording if it is trained already.
 fn recurrent_candidate(
     task: Task<'_>,
     held: &HeldOutParts,
     progress: &dyn Progress,
-) -> Result<Option<(recurrent::Entrant, Candidate)>> {
+) -> Result<Option<(recurrent::Entrant, Option<WholeRecurrent>, Candidate)>> {
     let Task {
         device,
         data,
@@ -276,7 +287,23 @@ fn recurrent_candidate(
         return Ok(None);
     }
     let entrant = recurrent::Entrant::unscored(device, data, options, (kinds, held.folds.len()))?;
-    let estimates = entrant.held_out_each(data, options, &held.folds, progress)?;
+    let count = held.folds.len();
+    let estimate = || entrant.held_out_each(data, options, &held.folds, progress);
+    // Networks of the whole recording hardly ever have no weight. Where threads are left over, they begin with the others.
+    let (estimates, whole) = match rayon::current_num_threads() > count * entrant.networks() {
+        true => {
+            let (estimates, whole) = rayon::join(estimate, || {
+                entrant.whole(
+                    data,
+                    options,
+                    record(data, count, Vec::new()),
+                    &Quiet(progress),
+                )
+            });
+            (estimates?, Some(whole?))
+        }
+        false => (estimate()?, None),
+    };
     let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
     let candidate = Candidate {
         kind: Kind::Recurrent,
@@ -284,7 +311,7 @@ fn recurrent_candidate(
         configuration: entrant.configuration(),
         multiply_adds: entrant.multiply_adds(spikes, data.outputs.len()),
     };
-    Ok(Some((entrant, candidate)))
+    Ok(Some((entrant, whole, candidate)))
 }
 
 /// Products of the members' errors on everything that is held out; `None` if no output changes there.
