@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Instant;
 
+use betz::device::DeviceSpec;
 use betz::recording::arrays::Arrays;
 use betz::recording::{AlignOptions, AlignReport, Dataset, Recording, SpikeForm};
-use betz::train::place::{ClusterlessOptions, ClusterlessPlace, ClusterlessScore, SpikeFeatures};
+use betz::train::place::{ClusterlessOptions, ClusterlessPlace, SpikeFeatures};
 use betz::train::score::{place_error, score_estimates, while_moving};
 use betz::{Error, Result};
 use serde::Serialize;
@@ -75,9 +76,12 @@ fn read(
     let features = read_features(path)?;
     let mut recording = data::read_recording(path, &part.behavior)?;
     let at = |e: Error| e.at(path.display());
-    if recording.form != SpikeForm::Events
-        || features.values.len() != recording.spikes.len() * features.columns
-    {
+    if recording.form != SpikeForm::Events {
+        return Err(at(Error::recording(format!(
+            "array `{FEATURES}`: expected a recording with `spike_ticks`, got one without"
+        ))));
+    }
+    if features.values.len() != recording.spikes.len() * features.columns {
         return Err(at(Error::recording(format!(
             "array `{FEATURES}`: expected one row per spike of `spike_ticks`, {} rows, got {}",
             recording.spikes.len(),
@@ -177,7 +181,26 @@ pub(crate) fn check(args: &Train) -> Result<()> {
             "--marks: expected --decoder place, which alone decodes spikes with features, got another kind",
         ));
     }
+    if !matches!(
+        args.common.device.parse()?,
+        DeviceSpec::Auto | DeviceSpec::Cpu
+    ) {
+        return Err(Error::argument(format!(
+            "--device: expected auto or cpu, because --marks trains on the CPU, got {}",
+            args.common.device
+        )));
+    }
     let without_use = [
+        ("--device-memory", args.device_memory.is_some()),
+        ("--tf32", args.tf32),
+        ("--bank", args.bank != "auto"),
+        ("--budget", args.budget.is_some()),
+        ("--gate", args.gate.is_some()),
+        ("--latents", args.latents.is_some()),
+        ("--layers", args.layers.is_some()),
+        ("--members", args.members.is_some()),
+        ("--mixed", args.mixed.is_some()),
+        ("--epochs", args.epochs.is_some()),
         ("--labels", args.labels.is_some()),
         ("--memory", args.memory.is_some()),
         ("--retain", args.retain.is_some()),
@@ -234,12 +257,9 @@ pub(crate) fn train(args: &Train) -> Result<()> {
         smoothing: shape.smoothing,
         walk: shape.pace,
         trust: shape.trust,
-        held_out_median_error: score.map(|s: ClusterlessScore| s.median_error),
-        held_out_steps: score.map_or(0, |s| s.steps),
-        unit: model
-            .outputs()
-            .first()
-            .map_or(String::new(), |o| o.unit.clone()),
+        held_out_median_error: score.as_ref().map(|s| s.median_error),
+        held_out_steps: score.as_ref().map_or(0, |s| s.steps),
+        unit: score.map_or(String::new(), |s| s.unit),
         aligned,
         seconds,
         total_seconds: report::total_seconds(),
@@ -260,7 +280,7 @@ fn source(model: &ClusterlessPlace) -> Source<'_> {
 struct ScoreReport {
     #[serde(flatten)]
     scores: Scores,
-    /// Spikes that were left out because a feature is missing or not finite.
+    /// Spikes that were left out: a feature is missing or not finite, or their group had no spikes in training.
     spikes_left_out: u64,
     /// Time of decoding alone.
     decode_seconds: f64,

@@ -82,9 +82,18 @@ impl ClusterlessPlace {
     /// Writes the file `path`, whole or not at all.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`].
+    /// [`ErrorKind::Io`]; [`ErrorKind::InvalidModel`] for a decoder that could not be read again: variances or rates beyond f32,
+    /// or a file that is too large.
     pub fn save(&self, path: &Path) -> Result<()> {
+        self.check_parts().map_err(|e| e.at(path.display()))?;
         let bytes = self.to_bytes();
+        if bytes.len() as u64 > MOST {
+            let text = format!(
+                "expected at most {MOST} bytes, got {}; take fewer cells",
+                bytes.len()
+            );
+            return Err(CONTENT.error(text).at(path.display()));
+        }
         write_atomically(path, |file| file.write_all(&bytes))
     }
 

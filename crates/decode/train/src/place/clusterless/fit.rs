@@ -19,8 +19,13 @@ const SMOOTHINGS: [f64; 2] = [1.0, 2.0];
 const PACES: [f64; 2] = [1.0, 3.0];
 const TRUSTS: [f64; 2] = [0.5, 1.0];
 
+const SHAPES: usize = BANDWIDTHS.len() * SMOOTHINGS.len() * PACES.len() * TRUSTS.len();
+
 /// Jumps anywhere, per second.
 const JUMPS_HZ: f64 = 0.03;
+
+/// Cells along the longest axis.
+const CELLS: std::ops::RangeInclusive<usize> = 4..=1000;
 
 /// Most components per electrode group.
 const MAX_COMPONENTS: usize = 4096;
@@ -55,6 +60,20 @@ impl ClusterlessPlace {
                 "clusterless place decoder: expected 1 to {MAX_COMPONENTS} components per electrode group, got {}",
                 options.components
             )));
+        }
+        if !CELLS.contains(&options.cells) {
+            return Err(Error::argument(format!(
+                "cells: expected {} to {}, got {}",
+                CELLS.start(),
+                CELLS.end(),
+                options.cells
+            )));
+        }
+        if data.outputs.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                "training: expected behaviour to decode, got none",
+            ));
         }
         let all: Vec<usize> = (data.segments.iter())
             .flat_map(|s| s.start as usize..s.stop as usize)
@@ -153,6 +172,7 @@ fn choose(
         ClusterlessScore {
             median_error,
             steps: test.len(),
+            unit: data.outputs[axes[0]].unit.clone(),
         },
     ))
 }
@@ -171,7 +191,7 @@ impl Parts {
                 "clusterless place decoder: expected steps with behaviour to train on, got none",
             ));
         }
-        let grid = Grid::new(data, &axes, steps, options.cells.max(1))?;
+        let grid = Grid::new(data, &axes, steps, options.cells)?;
         let visits = Visits::new(&grid, &axes, (data, steps), &|step| step);
         let mut of_group = vec![Vec::new(); data.channels()];
         for (i, (&tick, &channel)) in data
@@ -192,12 +212,17 @@ impl Parts {
             .map(|spikes| Clusters::new(features, spikes, options.components, options.seed))
             .collect();
         let components: usize = clusters.iter().map(Clusters::components).sum();
+        // Shapes are compared with a model per thread; afterwards, there are the model and the bytes of its file.
+        let models = match options.shape {
+            Some(_) => 2,
+            None => rayon::current_num_threads().clamp(2, SHAPES),
+        };
         betz_base::memory::plan(
             format_args!(
-                "rates of {components} components in {} places",
+                "rates of {components} components in {} places, {models} models at once",
                 grid.places()
             ),
-            components as u128 * grid.places() as u128 * 4,
+            (components * models) as u128 * grid.places() as u128 * 4,
         )?;
         Ok(Self {
             grid,

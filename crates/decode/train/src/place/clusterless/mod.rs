@@ -109,12 +109,14 @@ pub struct ClusterlessShape {
 }
 
 /// Median distance on the last fifth of the steps, from a decoder trained on the others.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ClusterlessScore {
-    /// Median distance, in the unit of the outputs.
+    /// Median distance, in `unit`.
     pub median_error: f64,
     /// Steps that it was measured on.
     pub steps: usize,
+    /// Unit of the coordinates.
+    pub unit: String,
 }
 
 /// The components of one electrode group.
