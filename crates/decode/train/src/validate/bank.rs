@@ -38,6 +38,9 @@ const FAR_BEHIND: f64 = 0.01;
 /// by themselves, and take much memory.
 const MOST_SIDE_BY_SIDE: usize = 1_024;
 
+/// Squared residuals of each output at each ridge, of one fold.
+type FoldResiduals = Vec<Result<Vec<f64>>>;
+
 /// The sums of one bank, fold by fold, and its best ridge.
 pub(crate) struct BankSums {
     pub(crate) bank: FilterBank,
@@ -409,7 +412,7 @@ impl BankSums {
             if tried.is_empty() {
                 break;
             }
-            for (number, left) in (before..).zip(self.residuals(study, solving, folds, &tried)) {
+            for (number, left) in (before..).zip(self.residuals(study, solving, folds, &tried)?) {
                 let place = |e: Error| match e.kind() {
                     ErrorKind::NotPositiveDefinite => Error::new(
                         e.kind(),
@@ -421,7 +424,7 @@ impl BankSums {
                     ),
                     _ => e,
                 };
-                for (so_far, left) in so_far.iter_mut().zip(left?) {
+                for (so_far, left) in so_far.iter_mut().zip(left) {
                     match (&mut **so_far, left) {
                         (Ok(sum), Ok(left)) => sum.iter_mut().zip(left).for_each(|(r, l)| *r += l),
                         (Ok(_), Err(error)) => **so_far = Err(place(error)),
@@ -448,9 +451,10 @@ impl BankSums {
         solving: SolveTask<'_>,
         folds: &[NormalEquations],
         ridges: &[Ridge],
-    ) -> Vec<Result<Vec<Result<Vec<f64>>>>> {
+    ) -> Result<Vec<FoldResiduals>> {
         let side_by_side = study.runs_side_by_side(self.total.features);
         let of_fold = |fold: &NormalEquations| {
+            progress::check(study.progress, "cross-validate")?;
             HeldOut::new(solving, &self.total, fold)?.residuals(ridges, side_by_side)
         };
         match side_by_side {

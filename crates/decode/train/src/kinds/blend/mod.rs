@@ -129,7 +129,7 @@ pub(super) fn train(
             }
             (Kind::Recurrent, _, Some(entrant)) => {
                 let (decoder, stopped) = match whole.take() {
-                    Some(whole) => whole,
+                    Some(whole) => whole?,
                     None => {
                         let record = record(data, held.folds.len(), Vec::new());
                         entrant.whole(data, options, record, finishing)?
@@ -268,7 +268,7 @@ fn merge(all: &mut [(Kind, Vec<f32>)], kind: Kind, more: &[f32]) {
 }
 
 /// A recurrent decoder of the whole recording; a sentence if its training was stopped.
-type WholeRecurrent = (Decoder, Option<String>);
+type WholeRecurrent = Result<(Decoder, Option<String>)>;
 
 /// The recurrent member, if it is requested, with the decoder of the whole recording if it is trained already.
 fn recurrent_candidate(
@@ -300,7 +300,8 @@ fn recurrent_candidate(
                     &Quiet(progress),
                 )
             });
-            (estimates?, Some(whole?))
+            // An error is one only if the networks have a weight.
+            (estimates?, Some(whole))
         }
         false => (estimate()?, None),
     };
