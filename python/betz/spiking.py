@@ -19,6 +19,7 @@ neuron. `models()` lists the models and their parameters. The same seed gives th
 """
 
 import json
+import math
 import os
 
 from ._core import SpikingEngine, neuron_models
@@ -73,17 +74,19 @@ class Network:
         """
         if current_pa is not None:
             parameters["current_pa"] = current_pa
-        parameters = {name: _plain(value) for name, value in parameters.items()}
+        parameters = {key: _named(f"{name}: {key}", value) for key, value in parameters.items()}
         given = {
             "name": name,
             "neurons": neurons,
             "neuron": "source" if model == "source" and not parameters else {model: parameters},
             "synapse": synapse,
-            "start_mv": _plain(start_mv),
+            "start_mv": _named(f"{name}: start_mv", start_mv),
         }
         if poisson is not None:
             rate_hz, weight, *receptor = poisson
-            given["poisson"] = {"rate_hz": rate_hz, "weight": weight}
+            if hasattr(rate_hz, "__len__"):
+                raise TypeError(f'{name}: poisson: expected one rate; a rate per neuron needs the model "poisson"')
+            given["poisson"] = {"rate_hz": _plain(rate_hz), "weight": _plain(weight)}
             given["poisson_receptor"] = receptor[0] if receptor else None
         self._description["populations"].append({k: v for k, v in given.items() if v is not None})
         made = Population(name, neurons, self._neurons, len(self._description["populations"]) - 1)
@@ -136,9 +139,25 @@ class Network:
         return f"Network({self._neurons} neurons in {parts[0]} populations, {parts[1]} projections)"
 
 
+def _named(what, value):
+    """As `_plain`, with `what` in front of its errors."""
+    try:
+        return _plain(value)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+
+
 def _plain(value):
-    """An array as the list that JSON takes."""
-    return value.tolist() if hasattr(value, "tolist") else value
+    """Arrays and their numbers, also within lists and dictionaries, as JSON takes them."""
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"expected finite numbers, got {value}")
+    return value
 
 
 def delta():

@@ -129,6 +129,16 @@ def test_lists_and_arrays_give_each_neuron_its_value():
         network.build()
 
 
+def test_numbers_within_lists_may_be_arrays_and_must_be_finite():
+    made = spiking.Network(step_ms=0.1, seed=1)
+    made.population("a", 2, "lif", c_m_pf=[np.float32(281), np.float64(200)], poisson=(np.float64(100.0), 5.0))
+    made.population("b", 2, "lif", c_m_pf={"mean": np.float64(281), "sd": np.float32(1)})
+    with pytest.raises(ValueError, match="c: c_m_pf: expected finite numbers, got nan"):
+        made.population("c", 2, "lif", c_m_pf=np.full(2, np.nan))
+    with pytest.raises(TypeError, match="d: poisson: expected one rate"):
+        made.population("d", 2, "lif", poisson=(np.full(2, 100.0), 5.0))
+
+
 def test_listed_weights_that_round_to_nothing_warn_by_name():
     network = betz.spiking.Network()
     cells = network.population("cells", 2)

@@ -55,6 +55,8 @@ impl Activity {
         };
         list.clear();
         list.extend_from_slice(fired);
+        // Threads and ranks bring them in an order of their own.
+        list.sort_unstable();
         self.last.push_back(list);
     }
 

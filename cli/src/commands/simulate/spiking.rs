@@ -169,7 +169,7 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     ran.heard(&mut engine, heard, &mut activity, asked.live, ends)?;
     let report = engine.run(0, &())?;
     if !first {
-        return others(&engine, args, ran.interrupted);
+        return others(team, &engine, args, ran.interrupted);
     }
     let place = |path: &Option<PathBuf>| {
         (path.as_deref()).map(|path| files::destination(path, !ran.interrupted))
@@ -202,6 +202,8 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
         activity.print()?;
     }
     report::tell(&simulated, args.common.json)?;
+    // The other ranks wait until all is written: the first one that reports an interruption ends the job.
+    team.gather(&[0])?;
     match simulated.interrupted {
         true => Err(report::interrupted("the simulation")),
         false => Ok(()),
@@ -216,12 +218,13 @@ fn note_rounded(plan: &Plan) {
 }
 
 /// The part of a rank that writes nothing: it sends what the first one asks for.
-fn others(engine: &Engine, args: &Simulate, interrupted: bool) -> Result<()> {
+fn others(team: &dyn Team, engine: &Engine, args: &Simulate, interrupted: bool) -> Result<()> {
     if args.spiking.write_connections.is_some() {
         for projection in 0..engine.network().projections.len() {
             engine.weights(projection)?;
         }
     }
+    team.gather(&[0])?;
     match interrupted {
         true => Err(report::interrupted("the simulation")),
         false => Ok(()),

@@ -18,7 +18,11 @@ const LEAST_PART: f64 = 0.01;
 /// A number, or how to draw one. A draw is a function of the network's seed and of its place (population, parameter and
 /// neuron, or synapse): the same on any device and any number of threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "expected a number, a list of one number per neuron, {\"file\": PATH}, or a distribution such as {\"mean\": 1, \"sd\": 0.1}"
+)]
 pub enum Draw {
     /// Always the same.
     Constant(f64),
@@ -225,8 +229,8 @@ impl Draw {
     /// Part of a clipped distribution that lies within its bounds.
     fn part_within(&self, low: f64, high: f64) -> f64 {
         // By counting: 4,096 equal parts of the distribution.
-        let normal = Normal::new();
         let within = |value: &dyn Fn(f64) -> f64| {
+            let normal = Normal::new();
             let parts = 4096u32;
             let inside = (0..parts).filter(|k| {
                 // The last bit is the sign, the others are a tail's probability.
@@ -330,11 +334,13 @@ impl Draw {
         };
         let path = folder.join(file);
         let text = std::fs::read_to_string(&path).map_err(|e| Error::io("reading", &path, &e))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text).trim_end();
         let mut values = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             match line.trim().parse::<f64>() {
                 Ok(value) => values.push(value),
-                Err(_) if line.trim().is_empty() || number == 1 => {}
+                // A title. What has a digit is a number that is not written as one.
+                Err(_) if number == 1 && !line.contains(|c: char| c.is_ascii_digit()) => {}
                 Err(_) => {
                     return Err(Error::new(
                         ErrorKind::InvalidRecording,

@@ -278,8 +278,16 @@ fn check_order(model: &Model, values: &[Draw]) -> Result<()> {
             (Draw::Listed(values), _) | (_, Draw::Listed(values)) => values.as_slice().len(),
             _ => 1,
         };
+        // Bounds of what is drawn are the same for all neurons, and take long to find.
+        let drawn = |draw: &Draw| match draw {
+            Draw::Listed(_) => Ok(None),
+            draw => draw.bounds().map(Some),
+        };
+        let (all_from, all_to) = (drawn(from)?, drawn(to)?);
+        let of =
+            |draw: &Draw, all: Option<(f64, f64)>, own| all.map_or_else(|| draw.bounds_of(own), Ok);
         for own in 0..count {
-            if from.bounds_of(own)?.1 >= to.bounds_of(own)?.0 {
+            if of(from, all_from, own)?.1 >= of(to, all_to, own)?.0 {
                 let which = if count > 1 {
                     format!(" of neuron {own}")
                 } else {

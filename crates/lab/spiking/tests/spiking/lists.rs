@@ -110,6 +110,16 @@ fn lists_are_read_from_text_and_files() {
         ),
         (
             r#"{"file": "bad.csv"}"#,
+            "0,4\n100\n200\n300\n",
+            "bad.csv: line 1: expected a number, got \"0,4\"",
+        ),
+        (
+            r#"{"file": "bad.csv"}"#,
+            "100\n\n200\n300\n",
+            "bad.csv: line 2: expected a number, got \"\"",
+        ),
+        (
+            r#"{"file": "bad.csv"}"#,
             "100\n200\n",
             "one value per neuron, 3, got 2",
         ),
@@ -127,6 +137,20 @@ fn lists_are_read_from_text_and_files() {
         assert!(said.contains(words), "{words}: {said}");
         assert!(said.contains("\"a\"") && said.contains("c_m_pf"), "{said}");
     }
+    // Excel's UTF-8 begins with a mark.
+    std::fs::write(
+        folder.path().join("bom.csv"),
+        "\u{feff}150\r\n281\r\n400\r\n\r\n",
+    )
+    .unwrap();
+    let marked = Network::load(&of(r#"{"file": "bom.csv"}"#), folder.path()).unwrap();
+    assert_eq!(marked.populations, read.populations);
+    let unknown = of(r#"{"file": "c.csv", "foo": 1}"#);
+    let unknown = Network::from_json(&unknown).unwrap_err().to_string();
+    assert!(
+        unknown.contains("a list of one number per neuron"),
+        "{unknown}"
+    );
     let unread = Network::from_json(&of(r#"{"file": "c.csv"}"#)).unwrap_err();
     assert!(unread.to_string().contains("start.csv"), "{unread}");
 }
