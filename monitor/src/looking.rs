@@ -217,13 +217,21 @@ impl Computing {
             let all = MEASURES.map(Measure::name).join(", ");
             return Err(format!("measure: expected one of {all}, got {name:?}"));
         };
-        let bins = (self.shift.unwrap_or(0.0) / self.bin).round();
+        let shift = match measure {
+            Measure::Lagged { .. } | Measure::Warping { .. } => self.shift.unwrap_or(0.0),
+            _ => 0.0,
+        };
+        // A bin of 0 is refused by its own name.
+        let bins = match shift {
+            0.0 => 0.0,
+            shift => (shift / self.bin).round(),
+        };
         if !(0.0..=f64::from(i16::MAX)).contains(&bins) {
             return Err(format!(
                 "shift: expected 0 to {} bins of {} s, got {} s",
                 i16::MAX,
                 self.bin,
-                self.shift.unwrap_or(0.0)
+                shift
             ));
         }
         let shift = bins as usize;

@@ -213,7 +213,7 @@ impl Walker {
             let least = fixed + sizes.tile_slots as u64 * SLOT_BYTES;
             // Allocations are rounded up; half the rest for slots keeps much of them in one walk.
             if least + least / 16 <= room {
-                let slots = (room - room / 16 - fixed) / SLOT_BYTES;
+                let slots = (room - room / 16).saturating_sub(fixed) / SLOT_BYTES;
                 self.most_slots = usize::try_from(slots)
                     .unwrap_or(usize::MAX)
                     .min(self.limits.most_slots)

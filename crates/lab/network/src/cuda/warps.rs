@@ -153,7 +153,7 @@ impl Warper {
             .with_needed_bytes(least + least / 16)
             .with_available_bytes(room));
         }
-        let by_room = (room - room / 16 - fixed) / row;
+        let by_room = (room - room / 16).saturating_sub(fixed) / row;
         let cells = nodes as f64 * length as f64 * (2 * band + 1).min(length) as f64;
         let by_time = (RATE / cells) as usize;
         let by_room = usize::try_from(by_room).unwrap_or(usize::MAX);
