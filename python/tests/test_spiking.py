@@ -130,7 +130,7 @@ def test_lists_and_arrays_give_each_neuron_its_value():
 
 
 def test_numbers_within_lists_may_be_arrays_and_must_be_finite():
-    made = spiking.Network(step_ms=0.1, seed=1)
+    made = betz.spiking.Network(step_ms=0.1, seed=1)
     made.population("a", 2, "lif", c_m_pf=[np.float32(281), np.float64(200)], poisson=(np.float64(100.0), 5.0))
     made.population("b", 2, "lif", c_m_pf={"mean": np.float64(281), "sd": np.float32(1)})
     with pytest.raises(ValueError, match="c: c_m_pf: expected finite numbers, got nan"):
