@@ -1,10 +1,12 @@
 //! A spiking network: the paper's, a model's or one's own; what it takes, what it does.
 
+mod told;
+mod written;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use betz::file::write_atomically;
-use betz::recording::{Recording, Segment, SpikeForm, Spikes};
 use betz::spiking::connections::{self, Delays};
 use betz::spiking::models::{self, galbraith};
 use betz::spiking::{
@@ -19,11 +21,11 @@ use super::activity::Activity;
 use super::args::Simulate;
 use super::lab_args::{Compat, SpikingArgs};
 use super::recording_file::RecordingFile;
-use super::spiking_picture::{self, Moments};
 use crate::device;
 use crate::files::{self, Files, Kind};
 use crate::parse;
-use crate::report::{self, Bar, Outcome, Table, count, number};
+use crate::report::{self, Bar, Outcome, count};
+use written::{TRACES, draw, write_recording, write_traces};
 
 /// Seconds simulated unless told otherwise: of the paper's networks, and of models.
 const PAPER_SECONDS: f64 = 10.0;
@@ -586,161 +588,4 @@ fn rates(engine: &Engine, before: &[u32], settled: u64) -> Vec<Rate> {
             }
         })
         .collect()
-}
-
-/// Spikes as a recording: a channel for each neuron, a tick for each step.
-fn write_recording(
-    engine: &Engine,
-    args: &Simulate,
-    path: &Path,
-    interrupted: bool,
-) -> Result<RecordingFile> {
-    let network = engine.network();
-    let spikes = engine.spikes();
-    let names = network
-        .populations
-        .iter()
-        .flat_map(|population| (0..population.neurons).map(|i| format!("{}{i}", population.name)));
-    let ticks = engine.steps() as i64;
-    let recording = Recording {
-        tick_seconds: network.step_ms * 1e-3,
-        ticks,
-        spikes: Spikes::new(
-            spikes.iter().map(|spike| spike.step as i64).collect(),
-            spikes.iter().map(|spike| spike.neuron).collect(),
-        ),
-        channel_names: names.collect(),
-        behavior: None,
-        segments: vec![Segment {
-            start: 0,
-            stop: ticks,
-        }],
-        electrode_um: None,
-        form: SpikeForm::Events,
-        meta: Some(format!(
-            "{{\"source\": \"betz simulate\", \"seed\": {}, \"synapse_hash\": \"{:016x}\", \"hash\": \"{:016x}\"{}}}",
-            args.seed,
-            engine.synapse_hash(),
-            engine.hash(),
-            if interrupted {
-                ", \"interrupted\": true"
-            } else {
-                ""
-            }
-        )),
-    };
-    recording.write_npz(path)?;
-    Ok(RecordingFile::new(&recording, path))
-}
-
-/// First words of a file of potentials.
-const TRACES: Kind = Kind::Table(&["seconds,mV of neuron "]);
-
-fn write_traces(path: &Path, engine: &Engine) -> Result<()> {
-    let traces = engine.potentials();
-    let step_seconds = engine.network().step_ms * 1e-3;
-    write_atomically(path, |file| {
-        write!(file, "seconds")?;
-        for (neuron, _) in &traces {
-            write!(file, ",mV of neuron {neuron}")?;
-        }
-        writeln!(file)?;
-        let steps = traces
-            .iter()
-            .map(|(_, values)| values.len())
-            .min()
-            .unwrap_or(0);
-        for step in 0..steps {
-            write!(file, "{}", number((step + 1) as f64 * step_seconds))?;
-            for (_, values) in &traces {
-                write!(file, ",{}", values[step])?;
-            }
-            writeln!(file)?;
-        }
-        Ok(())
-    })
-}
-
-/// The last moments, those that `activity` heard.
-fn draw(engine: &Engine, activity: &Activity, path: &Path) -> Result<()> {
-    let network = engine.network();
-    let to_ms = engine.steps() as f64 * network.step_ms;
-    let shown = activity.steps().min(engine.steps());
-    let mut spikes = activity.spikes();
-    spikes.iter_mut().for_each(|(at, _)| *at += to_ms);
-    spiking_picture::draw(
-        &Moments {
-            title: format!(
-                "{}, {}: the last {} ms",
-                count(network.neurons(), "neuron"),
-                count(engine.synapses(), "synapse"),
-                shown as f64 * network.step_ms
-            ),
-            from_ms: to_ms - shown as f64 * network.step_ms,
-            to_ms,
-            step_ms: network.step_ms,
-            neurons: network.neurons(),
-            populations: activity.populations(),
-            spikes: &spikes,
-            potentials: &engine.potentials(),
-        },
-        path,
-    )
-}
-
-impl Outcome for SpikingReport {
-    fn print(&self) -> Result<()> {
-        if let Some(recording) = &self.recording {
-            recording.print()?;
-        }
-        if self.spikes_left_out > 0 {
-            eprintln!(
-                "left out of the recording: {}, beyond --max-spikes",
-                count(self.spikes_left_out, "spike")
-            );
-        }
-        if self.interrupted {
-            eprintln!("stopped on request: the report covers the steps until then");
-        }
-        let mut table = Table::new(&["population", "neurons", "Hz"]);
-        for rate in &self.rates_hz {
-            table.row([
-                rate.population.clone(),
-                rate.neurons.to_string(),
-                format!("{:.3}", rate.hz),
-            ]);
-        }
-        table.print()?;
-        report::line(&format!(
-            "{}, {}, {}: {}, hash {}",
-            count(self.neurons, "neuron"),
-            count(self.synapses, "synapse"),
-            count(self.steps, "step"),
-            count(self.spikes, "spike"),
-            self.hash
-        ))?;
-        if let Some(phases) = &self.phases {
-            report::line(&format!(
-                "update {:.3} s, exchange {:.3} s, deliver {:.3} s",
-                phases.update_seconds, phases.exchange_seconds, phases.deliver_seconds
-            ))?;
-        }
-        report::line(&format!(
-            "{:.3} s on {}: {:.4} s per second of the network, {:.2} µs per step; built in {:.2} s, {:.1} MB",
-            self.seconds,
-            match self.path {
-                "threads" if self.ranks > 1 => format!(
-                    "{} of {}",
-                    count(self.ranks as u64, "rank"),
-                    count(self.threads as u64, "thread")
-                ),
-                "threads" => count(self.threads as u64, "thread"),
-                path => format!("{} ({path})", self.device),
-            },
-            self.rtf,
-            self.us_per_step,
-            self.build_seconds,
-            self.bytes as f64 / 1e6
-        ))
-    }
 }
