@@ -78,11 +78,8 @@ fn a_page_of_experiments_stays_what_it_is() {
     interrupted(folder, spiking, "page.html", Moment::Beginning);
 }
 
-#[test]
-fn a_correlation_network_leaves_a_partial_one_beside_the_earlier_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let (samples, nodes) = (40_000_usize, 200_usize);
+/// `signal.npz` of unrelated nodes.
+fn noise(folder: &Path, samples: usize, nodes: usize) {
     let mut state = 1_u32;
     let values: Vec<f32> = (0..samples * nodes)
         .map(|_| {
@@ -95,6 +92,13 @@ fn a_correlation_network_leaves_a_partial_one_beside_the_earlier_one() {
         &[("signal", Array::F32(&[samples, nodes], &values))],
     )
     .unwrap();
+}
+
+#[test]
+fn a_correlation_network_leaves_a_partial_one_beside_the_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    noise(folder, 40_000, 200);
     let compute = "network compute signal.npz --out n.npz --threshold 0.99 --device cpu --window";
     done(folder, &format!("{compute} 2000 --step 2000"));
     interrupted(
@@ -112,19 +116,7 @@ fn a_correlation_network_leaves_a_partial_one_beside_the_earlier_one() {
 fn a_network_is_written_when_its_pairs_are_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let (samples, nodes) = (140_usize, 4_100_usize);
-    let mut state = 1_u32;
-    let values: Vec<f32> = (0..samples * nodes)
-        .map(|_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 8) as f32
-        })
-        .collect();
-    write(
-        &folder.join("signal.npz"),
-        &[("signal", Array::F32(&[samples, nodes], &values))],
-    )
-    .unwrap();
+    noise(folder, 140, 4_100);
     let line = "network compute signal.npz --out n.zarr --window 100 --step 1 --threshold 0.45 --device cpu --full";
     let mut child = spawned(folder, line);
     let mut errors = BufReader::new(child.stderr.take().unwrap());
