@@ -125,6 +125,14 @@ fn what_has_no_features_or_no_use_for_them_is_refused() {
         2,
         "--variance: expected training without it",
     );
+    for (options, words) in [
+        ("--cells 0", "cells: expected 4 to 1000, got 0"),
+        ("--cells 1000000000000", "cells: expected 4 to 1000"),
+        ("--device cuda:9", "--device: expected auto or cpu"),
+        ("--latents 4", "--latents: expected training without it"),
+    ] {
+        refused(folder, &format!("{train} tetrodes.npz {options}"), 2, words);
+    }
     refused(
         folder,
         "train tetrodes.npz --marks --out m.betz",

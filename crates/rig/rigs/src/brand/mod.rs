@@ -220,7 +220,7 @@ impl Source for BrandSource {
     }
 }
 
-/// Outputs to a BRAND graph, one entry a step. It waits for Redis: put it [on a thread of its own](crate::bus::threads).
+/// Outputs to a BRAND graph, one entry per step. It waits for Redis: put it [on a thread of its own](crate::bus::threads).
 pub struct BrandSink {
     place: Place,
     connection: Option<Connection>,
