@@ -9,27 +9,31 @@
 //!     └──► explore (responses to events, tuning, quality of units)
 //! ```
 //!
-//! This crate is a facade: its modules are crates of their own, and features choose them.
+//! This crate is a facade: its modules are crates of their own, and features choose them. Three features are floors of the
+//! house, which switch on all that stands there:
 //!
-//! | feature | adds |
-//! |---|---|
-//! | (none) | [`recording`]'s types, [`psc`] filters, [`model`] files, [`stream`]: what a controller embeds |
-//! | `multiply` | products of matrices larger than memory: [`device::multiply`] |
-//! | `npz` | reading and writing recordings as `.npz` |
-//! | `train` | batch filtering and decoding, [`train`], [`device`] |
-//! | `transforms` | with `train`: long filters of samples by Fourier transforms; their samples are added otherwise |
-//! | `mine` | [`episode`]: frequent episodes of spikes, offline and online |
-//! | `simulate` | [`simulate`]: populations and networks with a known truth |
-//! | `spiking` | [`spiking`]: networks of spiking neurons in real time, and decoders in a closed loop |
-//! | `som` | [`som`]: self-organising maps |
-//! | `sort` | [`sort`]: sorted spikes from voltage; with `train` also the training of sorters |
-//! | `network` | [`network`]: correlation networks over sliding windows, their graphs and communities |
-//! | `explore` | [`explore`]: responses to events, tuning curves, intervals between spikes, quality of units |
-//! | `serde` | outputs, filters and provenance can be serialised |
-//! | `nalgebra`, `ndarray` | weights as matrices of these crates: `betz::weights`; off by default |
-//! | `cuda` | all of this on a GPU, loaded at run time: the same binary runs without one |
+//! | floor | feature | adds |
+//! |---|---|---|
+//! | | (none) | [`recording`]'s types, [`psc`] filters, [`model`] files, [`stream`]: what a controller embeds |
+//! | `decode` | `npz` | reading and writing recordings as `.npz` |
+//! | | `train` | batch filtering and decoding, [`train`], [`device`] |
+//! | | `transforms` | with `train`: long filters of samples by Fourier transforms; their samples are added otherwise |
+//! | | `tuning` | with `train`: training of recurrent decoders online |
+//! | | `simulate` | [`simulate`]: populations and networks with a known truth |
+//! | | `serde` | outputs, filters and provenance can be serialised |
+//! | `rig` | `sort` | `sort`: sorted spikes from voltage; with `train` also the training of sorters |
+//! | | `formats` | `formats`: NWB, voltage of rigs, ONNX, safetensors |
+//! | | `live` | `live`: whole sessions, and `rigs`: clients of devices and buses |
+//! | `lab` | `explore` | `explore`: responses to events, tuning curves, intervals between spikes, quality of units |
+//! | | `mine` | `episode`: frequent episodes of spikes, offline and online |
+//! | | `multiply` | products of matrices larger than memory: `device::multiply` |
+//! | | `network` | `network`: correlation networks over sliding windows, their graphs and communities |
+//! | | `som` | `som`: self-organising maps |
+//! | | `spiking` | `spiking`: networks of spiking neurons in real time, and decoders in a closed loop |
+//! | | `cuda` | all of this on a GPU, loaded at run time: the same binary runs without one |
+//! | | `nalgebra`, `ndarray` | weights as matrices of these crates: `betz::weights` |
 //!
-//! The others are on by default. Time is integer ticks inside; seconds only at the edges.
+//! `decode` and `cuda` are on by default. Time is integer ticks inside; seconds only at the edges.
 //!
 //! # A tour
 //!
@@ -122,7 +126,7 @@
 //! ```
 //!
 //! ## From a signal to its communities
-//! [`network`] finds the nodes that go together in a sliding window, exactly, and the groups that they form. Its page
+//! `network` (feature `network`) finds the nodes that go together in a sliding window, exactly, and the groups that they form. Its page
 //! begins with an example; `betz network` does the same from the command line.
 //!
 //! The repository's `examples/` are complete programs; `docs/` has guides and reference.
@@ -138,8 +142,14 @@ pub use betz_runtime::stream;
 pub use betz_episode as episode;
 #[cfg(feature = "explore")]
 pub use betz_explore as explore;
+#[cfg(feature = "formats")]
+pub use betz_formats as formats;
+#[cfg(feature = "live")]
+pub use betz_live as live;
 #[cfg(feature = "network")]
 pub use betz_network as network;
+#[cfg(feature = "live")]
+pub use betz_rigs as rigs;
 #[cfg(feature = "simulate")]
 pub use betz_simulate as simulate;
 #[cfg(feature = "som")]

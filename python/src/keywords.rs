@@ -1,7 +1,7 @@
 //! Keyword arguments of recordings, the session that their NWB file is of, and the dictionary that a recording pickles as.
 
+use betz::formats::nwb;
 use betz::recording::{self as rust, Behavior, OutputInfo, SpikeForm, Spikes};
-use betz_formats::nwb;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use betz::live::{BackgroundSession, OutputReader, Plan, Reading, Replay, Rows, StepOutput, Trial};
 use betz::text::count;
 use betz::{Error, ErrorKind};
-use betz_live::{BackgroundSession, OutputReader, Plan, Reading, Replay, Rows, StepOutput, Trial};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

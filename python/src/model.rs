@@ -81,7 +81,7 @@ impl Model {
     /// Writes one step of the model as ONNX (opset 17) to `path`: counts and states in, estimates and states out. For
     /// linear decoders, lifts, Kalman filters, recurrent decoders, classes and gated decoders.
     fn to_onnx(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
-        work::detach(py, || betz_formats::onnx::write(&self.inner, &path)).or_raise(py)
+        work::detach(py, || betz::formats::onnx::write(&self.inner, &path)).or_raise(py)
     }
 
     /// The bytes of the model's file.

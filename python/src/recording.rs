@@ -4,9 +4,9 @@ mod build;
 
 use std::sync::Arc;
 
+use betz::formats::{ReadOptions, nwb};
 use betz::recording::{self as rust, Behavior, SpikeForm, Spikes, invented_channel_names};
 use betz::text::count;
-use betz_formats::{ReadOptions, nwb};
 use numpy::PyArray2;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -83,7 +83,7 @@ impl Recording {
             angles: OneOrMany::list(angles),
             ..ReadOptions::default()
         };
-        let read = work::run(py, None, |_| betz_formats::read_recording(&path, &options))?;
+        let read = work::run(py, None, |_| betz::formats::read_recording(&path, &options))?;
         Self::noted(py, &path, read)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::TryLockError;
 use std::time::Duration;
 
-use ::betz_live::{Reading, StepOutput};
+use betz::live::{Reading, StepOutput};
 
 use super::session::{betz_live, here};
 use super::step::betz_live_step;

@@ -2,8 +2,8 @@
 
 use std::ffi::c_char;
 
-use ::betz_live::record::Disk;
-use ::betz_live::{BackgroundHealth, Phase, Replay};
+use betz::live::record::Disk;
+use betz::live::{BackgroundHealth, Phase, Replay};
 
 use super::session::{betz_live, here};
 use crate::barrier;

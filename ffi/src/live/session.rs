@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use ::betz_live::{BackgroundSession, OutputReader, Plan, Rows, StepOutput, Trial};
+use betz::live::{BackgroundSession, OutputReader, Plan, Rows, StepOutput, Trial};
 
 use super::step::{betz_live_on_step, receiver};
 use crate::barrier::{self, Handle, Poison, PoisonGuard};

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use crate::grow::grows;
-use ::betz_live::{OnStep, Step};
+use betz::live::{OnStep, Step};
 
 grows! {
     /// A step of a session.

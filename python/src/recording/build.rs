@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use betz::formats::Report;
 use betz::recording::{self as rust, Segment, SpikeForm, Spikes};
-use betz_formats::Report;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
