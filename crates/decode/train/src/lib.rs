@@ -50,6 +50,8 @@ pub mod online;
 mod options;
 pub mod place;
 mod presets;
+#[cfg(test)]
+mod reaches;
 mod readout;
 mod recurrent;
 pub mod retained;

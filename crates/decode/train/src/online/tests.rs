@@ -8,46 +8,21 @@ use super::feed::ends;
 use super::*;
 use crate::fit::train;
 use crate::options::{RidgeChoice, TrainOptions};
+use crate::reaches::Reaches;
 use betz_base::ErrorKind;
 use betz_gram::gram::{GramPath, normal_equations};
 use betz_gram::{NormalEquations, cases};
 use betz_recording::{Dataset, DatasetView, Segment, Spikes};
 use betz_runtime::stream::{Session, SessionConfig};
+use rand::SeedableRng;
 use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const CHANNELS: usize = 16;
 const STEPS: i64 = 60;
 
-/// Trials of a movement in two dimensions and of channels tuned to it, at 20 ms.
 fn trials(seed: u64, count: i64) -> Dataset {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let (mut spikes, mut behavior) = (Spikes::default(), Vec::new());
-    for trial in 0..count {
-        let angle = random.random::<f64>() * std::f64::consts::TAU;
-        for step in 0..STEPS {
-            let t = step as f64 / STEPS as f64 * std::f64::consts::TAU;
-            let reach = (1.0 - t.cos()) / 2.0;
-            let place = [reach * angle.cos(), reach * angle.sin()];
-            behavior.extend(place.map(|x| x as f32));
-            for channel in 0..CHANNELS as u32 {
-                let tuned = f64::from(channel) * 2.4;
-                let p = 0.3 + 0.28 * (place[0] * tuned.cos() + place[1] * tuned.sin());
-                if random.random::<f64>() < p {
-                    spikes.ticks.push(trial * STEPS + step);
-                    spikes.channels.push(channel);
-                }
-            }
-        }
-    }
-    let segments: Vec<(i64, i64)> = (0..count).map(|t| (t * STEPS, (t + 1) * STEPS)).collect();
-    Dataset {
-        step_seconds: 0.02,
-        spikes,
-        behavior,
-        ..cases::dataset(CHANNELS, &segments, Vec::new(), 2)
-    }
+    Reaches::default().trials(seed, count)
 }
 
 /// Channels heard as others.

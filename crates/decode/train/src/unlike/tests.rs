@@ -3,45 +3,24 @@
 use super::*;
 use crate::fit::train;
 use crate::options::{RidgeChoice, TrainOptions};
+use crate::reaches::Reaches;
 use betz_base::ErrorKind;
 use betz_gram::cases;
-use betz_recording::{Dataset, Spikes};
+use betz_recording::Dataset;
 use betz_runtime::stream::PreparedModel;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const CHANNELS: usize = 16;
-const STEPS: i64 = 60;
 
-/// Trials of 1.2 s: reaches in directions that `angle` gives for uniform numbers, and channels tuned to them; each spike
-/// is kept with the channel's share.
-fn trials(seed: u64, count: i64, angle: fn(f64) -> f64, share: fn(u32) -> f64) -> Dataset {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let (mut spikes, mut behavior) = (Spikes::default(), Vec::new());
-    for trial in 0..count {
-        let angle = angle(random.random::<f64>());
-        for step in 0..STEPS {
-            let t = step as f64 / STEPS as f64 * std::f64::consts::TAU;
-            let reach = (1.0 - t.cos()) / 2.0;
-            let place = [reach * angle.cos(), reach * angle.sin()];
-            behavior.extend(place.map(|x| x as f32));
-            for channel in 0..CHANNELS as u32 {
-                let tuned = f64::from(channel) * 2.4;
-                let p = 0.3 + 0.28 * (place[0] * tuned.cos() + place[1] * tuned.sin());
-                if random.random::<f64>() < p && random.random::<f64>() < share(channel) {
-                    spikes.ticks.push(trial * STEPS + step);
-                    spikes.channels.push(channel);
-                }
-            }
-        }
-    }
-    let segments: Vec<(i64, i64)> = (0..count).map(|t| (t * STEPS, (t + 1) * STEPS)).collect();
-    Dataset {
-        step_seconds: 0.02,
-        spikes,
-        behavior,
-        ..cases::dataset(CHANNELS, &segments, Vec::new(), 2)
-    }
+/// Reaches in directions that `angle` gives for uniform numbers; each spike is kept with the channel's share.
+fn trials(seed: u64, count: i64, angle: fn(f64) -> f64, kept: fn(u32) -> f64) -> Dataset {
+    let reaches = Reaches {
+        angle,
+        kept,
+        ..Reaches::default()
+    };
+    reaches.trials(seed, count)
 }
 
 fn around(uniform: f64) -> f64 {

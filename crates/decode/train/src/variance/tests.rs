@@ -1,46 +1,30 @@
 use super::*;
 use crate::kinds::{Kind, KindOptions, train_kinds_on};
 use crate::options::TrainOptions;
+use crate::reaches::Reaches;
 use crate::search::Search;
 use betz_device::Device;
 use betz_gram::cases;
-use betz_recording::{Dataset, Spikes};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use betz_recording::Dataset;
 
-const CHANNELS: usize = 12;
-const STEPS: i64 = 50;
+/// The share of a movement that begins in the middle of the trial.
+fn moved(share: f64) -> f64 {
+    (2.0 * share - 1.0).max(0.0)
+}
 
-/// Trials that rest for their first half and then move in two dimensions, with channels tuned to where.
+/// Trials that rest for their first half. There are hardly any spikes then: there is little to be wrong about.
 fn trials(seed: u64, count: i64) -> Dataset {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let (mut spikes, mut behavior) = (Spikes::default(), Vec::new());
-    for trial in 0..count {
-        let angle = random.random::<f64>() * std::f64::consts::TAU;
-        for step in 0..STEPS {
-            let t = (step - STEPS / 2).max(0) as f64 / (STEPS / 2) as f64;
-            let reach = (1.0 - (t * std::f64::consts::PI).cos()) / 2.0;
-            let place = [reach * angle.cos(), reach * angle.sin()];
-            behavior.extend(place.map(|x| x as f32));
-            for channel in 0..CHANNELS as u32 {
-                let tuned = f64::from(channel) * 2.4;
-                let towards = place[0] * tuned.cos() + place[1] * tuned.sin();
-                // Hardly a spike at rest: there is little to be wrong about.
-                let p = if t > 0.0 { 0.35 + 0.33 * towards } else { 0.02 };
-                if random.random::<f64>() < p {
-                    spikes.ticks.push(trial * STEPS + step);
-                    spikes.channels.push(channel);
-                }
-            }
-        }
-    }
-    let segments: Vec<(i64, i64)> = (0..count).map(|t| (t * STEPS, (t + 1) * STEPS)).collect();
-    Dataset {
-        step_seconds: 0.02,
-        spikes,
-        behavior,
-        ..cases::dataset(CHANNELS, &segments, Vec::new(), 2)
-    }
+    let reaches = Reaches {
+        channels: 12,
+        steps: 50,
+        path: |share| (1.0 - (moved(share) * std::f64::consts::PI).cos()) / 2.0,
+        chance: |share, along| match moved(share) > 0.0 {
+            true => 0.35 + 0.33 * along,
+            false => 0.02,
+        },
+        ..Reaches::default()
+    };
+    reaches.trials(seed, count)
 }
 
 fn trained(data: &Dataset, kind: Kind) -> Decoder {
