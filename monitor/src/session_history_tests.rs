@@ -2,6 +2,7 @@
 
 use super::*;
 use betz_runtime::stream::StepStatus;
+use betz_testkit::Random;
 
 /// A step as the plain loop remembers it.
 #[derive(Clone)]
@@ -14,39 +15,23 @@ struct PlainStep {
     truth: f32,
 }
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
-
-    fn share(&mut self) -> f32 {
-        self.next() as f32 / (1u64 << 31) as f32
-    }
-}
-
 /// `seconds` of a session with `per_second` steps, and a pause of 40 s after a third of it.
 fn session(seconds: i64, per_second: i64) -> (SessionHistory, Vec<PlainStep>) {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let mut history = SessionHistory::new(4, 1);
     let mut steps = Vec::new();
     for i in 0..seconds * per_second {
         let second = i / per_second + if i > seconds * per_second / 3 { 40 } else { 0 };
-        let truth = match random.next() % 5 {
+        let truth = match random.below(5) {
             0 => f32::NAN,
             _ => (i as f32 * 0.01).sin(),
         };
         let step = PlainStep {
             second,
-            spikes: (random.next() % 6) as usize,
-            ns: 64 << (random.next() % 22) | (random.next() % 64) as u32,
-            missed: random.next().is_multiple_of(50),
-            estimate: (i as f32 * 0.01).sin() + random.share() - 0.5,
+            spikes: random.below(6),
+            ns: 64 << random.below(22) | random.below(64) as u32,
+            missed: random.below(50) == 0,
+            estimate: (i as f32 * 0.01).sin() + random.uniform() as f32 - 0.5,
             truth,
         };
         if history.over(second).is_some() {

@@ -1,28 +1,14 @@
 //! Verdicts on real recordings, where they are: with the rates of their first half as those of training, as they are and with
 //! channels that fail.
 
-use std::path::{Path, PathBuf};
-
 use betz_recording::Recording;
+use betz_testkit::shared;
 
 use super::*;
 use crate::session_counts::FlagCounts;
 
 #[path = "verdict_scores.rs"]
 mod scores;
-
-fn shared(file: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("BETZ_SHARED").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
-        PathBuf::from,
-    );
-    let path = folder.join(file);
-    if !path.exists() {
-        eprintln!("SKIPPED: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
-}
 
 /// Spikes of each channel in every whole second of a recording; `None` if it is not there.
 fn counts(file: &str) -> Option<Vec<Vec<u32>>> {

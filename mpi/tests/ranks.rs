@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use betz::recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
 use betz::team::Team;
+use betz_testkit::Random;
 use mpi::Threading;
 use tempfile::TempDir;
 
@@ -83,19 +84,16 @@ fn recording(path: &Path) {
 fn recording_of(channels: u32, path: &Path) {
     let ticks = 40_000_i64;
     let mut spikes = Spikes::default();
-    let mut random = 12_345_u64;
+    let mut random = Random::new(12_345);
     let mut behavior = Vec::new();
     for tick in 0..ticks {
         let t = tick as f64 * 1e-3;
         let (x, y) = ((1.1 * t).sin(), (0.7 * t).cos());
         behavior.extend([x as f32, y as f32]);
         for channel in 0..channels {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
             let turn = f64::from(channel) * 0.8;
             let rate = 0.03 * (1.0 + 0.9 * (x * turn.cos() + y * turn.sin()));
-            if ((random >> 33) as f64) / f64::from(1_u32 << 31) < rate {
+            if random.uniform() < rate {
                 spikes.ticks.push(tick);
                 spikes.channels.push(channel);
             }

@@ -6,8 +6,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::PathBuf;
-
 use betz::psc::{Filter, FilterBank};
 use betz::recording::{Dataset, Recording};
 use betz::train::{
@@ -16,16 +14,7 @@ use betz::train::{
 use rand::{SeedableRng, seq::SliceRandom};
 
 fn recording(name: &str) -> Option<Recording> {
-    let shared = std::env::var_os("BETZ_SHARED").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
-        PathBuf::from,
-    );
-    let path = shared.join(name);
-    if path.exists() {
-        return Some(Recording::read_npz(&path).unwrap());
-    }
-    eprintln!("skipped: no {}", path.display());
-    None
+    Some(Recording::read_npz(&betz_testkit::shared(name)?).unwrap())
 }
 
 fn exhaustive() -> bool {

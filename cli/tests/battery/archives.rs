@@ -1,79 +1,42 @@
 //! `.npz` files that a recorder, a script or an enemy may have written.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
-use zip::write::SimpleFileOptions;
-
-/// Name of the array, its header's dtype and shape, its bytes.
-type Member = (&'static str, String, String, Vec<u8>);
-
-fn member(name: &'static str, descr: &str, shape: &str, bytes: Vec<u8>) -> Member {
-    (name, descr.to_owned(), shape.to_owned(), bytes)
-}
-
-fn f64s(values: &[f64]) -> Vec<u8> {
-    values.iter().flat_map(|v| v.to_le_bytes()).collect()
-}
-
-fn f32s(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|v| v.to_le_bytes()).collect()
-}
-
-fn i64s(values: &[i64]) -> Vec<u8> {
-    values.iter().flat_map(|v| v.to_le_bytes()).collect()
-}
-
-fn u16s(values: &[u16]) -> Vec<u8> {
-    values.iter().flat_map(|v| v.to_le_bytes()).collect()
-}
-
-fn write(path: &Path, members: &[Member], compression: zip::CompressionMethod) {
-    let mut zip = zip::ZipWriter::new(fs::File::create(path).unwrap());
-    for (name, descr, shape, bytes) in members {
-        let options = SimpleFileOptions::default().compression_method(compression);
-        zip.start_file(format!("{name}.npy"), options).unwrap();
-        let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
-        zip.write_all(b"\x93NUMPY\x01\x00").unwrap();
-        zip.write_all(&(text.len() as u16).to_le_bytes()).unwrap();
-        zip.write_all(text.as_bytes()).unwrap();
-        zip.write_all(bytes).unwrap();
-    }
-    zip.finish().unwrap();
-}
+use betz_testkit::npy::{Array, bytes, npz};
+use zip::CompressionMethod;
 
 /// 300 bins of 4 channels with behaviour, as `descr` stores the counts.
-fn counts() -> Vec<Member> {
+fn counts() -> Vec<Array> {
     let bins = 300;
     let counts: Vec<u8> = (0..bins * 4)
         .map(|i: u32| (i * 7919 % 13 % 5) as u8)
         .collect();
     let x: Vec<f32> = (0..bins).map(|t| (t as f32 * 0.1).sin()).collect();
     vec![
-        member("counts", "|u1", "(300, 4)", counts),
-        member("step_seconds", "<f8", "()", f64s(&[0.05])),
-        member("behavior", "<f4", "(300, 1)", f32s(&x)),
+        Array::new("counts", "|u1", "(300, 4)", counts),
+        Array::new("step_seconds", "<f8", "()", bytes::<f64>(&[0.05])),
+        Array::new("behavior", "<f4", "(300, 1)", bytes::<f32>(&x)),
     ]
 }
 
-fn events() -> Vec<Member> {
+fn events() -> Vec<Array> {
     let ticks: Vec<i64> = (0..900).map(|i| i * 11 / 3).collect();
     let channels: Vec<u16> = (0..900).map(|i: u32| (i * 31 % 7 % 4) as u16).collect();
     let x: Vec<f32> = (0..330).map(|t| (t as f32 * 0.1).cos()).collect();
     let times: Vec<f64> = (0..330).map(|t| f64::from(t) * 0.01).collect();
     vec![
-        member("spike_ticks", "<i8", "(900,)", i64s(&ticks)),
-        member("spike_channels", "<u2", "(900,)", u16s(&channels)),
-        member("tick_seconds", "<f8", "()", f64s(&[0.001])),
-        member("behavior", "<f4", "(330, 1)", f32s(&x)),
-        member("behavior_times", "<f8", "(330,)", f64s(&times)),
+        Array::new("spike_ticks", "<i8", "(900,)", bytes::<i64>(&ticks)),
+        Array::new("spike_channels", "<u2", "(900,)", bytes::<u16>(&channels)),
+        Array::new("tick_seconds", "<f8", "()", bytes::<f64>(&[0.001])),
+        Array::new("behavior", "<f4", "(330, 1)", bytes::<f32>(&x)),
+        Array::new("behavior_times", "<f8", "(330,)", bytes::<f64>(&times)),
     ]
 }
 
 /// `base` with `changed` in the place of its namesake.
-fn with(mut base: Vec<Member>, changed: Member) -> Vec<Member> {
-    base.retain(|m| m.0 != changed.0);
+fn with(mut base: Vec<Array>, changed: Array) -> Vec<Array> {
+    base.retain(|m| m.name != changed.name);
     base.push(changed);
     base
 }
@@ -86,23 +49,17 @@ pub(crate) fn names() -> Vec<String> {
 /// Writes every archive into `folder`.
 pub(crate) fn write_all(folder: &Path) {
     for (name, members) in every() {
-        write(
-            &folder.join(format!("{name}.npz")),
-            &members,
-            zip::CompressionMethod::Deflated,
-        );
+        let archive = npz(&members, CompressionMethod::Deflated);
+        fs::write(folder.join(format!("{name}.npz")), archive).unwrap();
     }
-    write(
-        &folder.join("stored.npz"),
-        &counts(),
-        zip::CompressionMethod::Stored,
-    );
+    let stored = npz(&counts(), CompressionMethod::Stored);
+    fs::write(folder.join("stored.npz"), stored).unwrap();
     fs::write(folder.join("empty.npz"), "").unwrap();
     fs::write(folder.join("text.npz"), "label,seconds\na,1\n").unwrap();
 }
 
-fn every() -> Vec<(String, Vec<Member>)> {
-    let mut all: Vec<(String, Vec<Member>)> = vec![
+fn every() -> Vec<(String, Vec<Array>)> {
+    let mut all: Vec<(String, Vec<Array>)> = vec![
         ("counts".into(), counts()),
         ("events".into(), events()),
         ("no-step".into(), counts()[..1].to_vec()),
@@ -110,7 +67,7 @@ fn every() -> Vec<(String, Vec<Member>)> {
         ("no-array".into(), Vec::new()),
         ("both".into(), [counts(), events()[..3].to_vec()].concat()),
     ];
-    let mut add = |name: String, members: Vec<Member>| all.push((name, members));
+    let mut add = |name: String, members: Vec<Array>| all.push((name, members));
     // Every dtype, right and wrong.
     for (descr, size) in [
         ("|b1", 1),
@@ -156,7 +113,7 @@ fn every() -> Vec<(String, Vec<Member>)> {
                     "dtype-{}-{k}",
                     descr.replace(['|', '<', '>', '[', ']'], "_")
                 ),
-                with(counts(), member("counts", descr, "(300, 4)", bytes)),
+                with(counts(), Array::new("counts", descr, "(300, 4)", bytes)),
             );
         }
     }
@@ -182,17 +139,20 @@ fn every() -> Vec<(String, Vec<Member>)> {
     {
         add(
             format!("shape-{k}"),
-            with(counts(), member("counts", "|u1", shape, vec![1; 1200])),
+            with(counts(), Array::new("counts", "|u1", shape, vec![1; 1200])),
         );
         add(
             format!("ticks-shape-{k}"),
-            with(events(), member("spike_ticks", "<i8", shape, vec![1; 7200])),
+            with(
+                events(),
+                Array::new("spike_ticks", "<i8", shape, vec![1; 7200]),
+            ),
         );
         add(
             format!("names-shape-{k}"),
             with(
                 counts(),
-                member("channel_names", "<U1", shape, vec![65; 16]),
+                Array::new("channel_names", "<U1", shape, vec![65; 16]),
             ),
         );
     }
@@ -215,14 +175,14 @@ fn every() -> Vec<(String, Vec<Member>)> {
             format!("step-{k}"),
             with(
                 counts(),
-                member("step_seconds", "<f8", "()", f64s(&[value])),
+                Array::new("step_seconds", "<f8", "()", bytes::<f64>(&[value])),
             ),
         );
         add(
             format!("tick-{k}"),
             with(
                 events(),
-                member("tick_seconds", "<f8", "()", f64s(&[value])),
+                Array::new("tick_seconds", "<f8", "()", bytes::<f64>(&[value])),
             ),
         );
         let times: Vec<f64> = (0..330)
@@ -232,7 +192,7 @@ fn every() -> Vec<(String, Vec<Member>)> {
             format!("times-{k}"),
             with(
                 events(),
-                member("behavior_times", "<f8", "(330,)", f64s(&times)),
+                Array::new("behavior_times", "<f8", "(330,)", bytes::<f64>(&times)),
             ),
         );
         let x: Vec<f64> = (0..300)
@@ -240,7 +200,10 @@ fn every() -> Vec<(String, Vec<Member>)> {
             .collect();
         add(
             format!("behavior-{k}"),
-            with(counts(), member("behavior", "<f8", "(300, 1)", f64s(&x))),
+            with(
+                counts(),
+                Array::new("behavior", "<f8", "(300, 1)", bytes::<f64>(&x)),
+            ),
         );
     }
     for (k, ticks) in [i64::MIN, -1, 0, 1 << 52, i64::MAX].into_iter().enumerate() {
@@ -248,20 +211,23 @@ fn every() -> Vec<(String, Vec<Member>)> {
             format!("duration-{k}"),
             with(
                 events(),
-                member("duration_ticks", "<i8", "()", i64s(&[ticks])),
+                Array::new("duration_ticks", "<i8", "()", bytes::<i64>(&[ticks])),
             ),
         );
         let mut all: Vec<i64> = (0..900).collect();
         all[899] = ticks;
         add(
             format!("last-tick-{k}"),
-            with(events(), member("spike_ticks", "<i8", "(900,)", i64s(&all))),
+            with(
+                events(),
+                Array::new("spike_ticks", "<i8", "(900,)", bytes::<i64>(&all)),
+            ),
         );
         add(
             format!("segment-{k}"),
             with(
                 counts(),
-                member("segments", "<i8", "(1, 2)", i64s(&[0, ticks])),
+                Array::new("segments", "<i8", "(1, 2)", bytes::<i64>(&[0, ticks])),
             ),
         );
     }
@@ -269,14 +235,14 @@ fn every() -> Vec<(String, Vec<Member>)> {
     for bins in [4_usize, 300, 4000, 40_000] {
         let x: Vec<f32> = (0..bins).map(|t| (t as f32 * 0.1).sin()).collect();
         let members = vec![
-            member(
+            Array::new(
                 "counts",
                 "<u2",
                 &format!("({bins}, 4)"),
                 vec![0xFF; bins * 8],
             ),
-            member("step_seconds", "<f8", "()", f64s(&[0.05])),
-            member("behavior", "<f4", &format!("({bins}, 1)"), f32s(&x)),
+            Array::new("step_seconds", "<f8", "()", bytes::<f64>(&[0.05])),
+            Array::new("behavior", "<f4", &format!("({bins}, 1)"), bytes::<f32>(&x)),
         ];
         add(format!("full-{bins}"), members);
     }
@@ -288,7 +254,7 @@ fn every() -> Vec<(String, Vec<Member>)> {
             format!("sparse-{most}"),
             with(
                 events(),
-                member("spike_channels", "<u4", "(900,)", channels),
+                Array::new("spike_channels", "<u4", "(900,)", channels),
             ),
         );
     }
@@ -296,25 +262,28 @@ fn every() -> Vec<(String, Vec<Member>)> {
         "constant".into(),
         with(
             counts(),
-            member("behavior", "<f4", "(300, 1)", f32s(&[3.7; 300])),
+            Array::new("behavior", "<f4", "(300, 1)", bytes::<f32>(&[3.7; 300])),
         ),
     );
     add(
         "silent".into(),
-        with(counts(), member("counts", "|u1", "(300, 4)", vec![0; 1200])),
+        with(
+            counts(),
+            Array::new("counts", "|u1", "(300, 4)", vec![0; 1200]),
+        ),
     );
     let mut half = vec![0_u8; 1200];
     half[..200].fill(1);
     add(
         "half-silent".into(),
-        with(counts(), member("counts", "|u1", "(300, 4)", half)),
+        with(counts(), Array::new("counts", "|u1", "(300, 4)", half)),
     );
     // 20 MB of zeros in some kB.
     add(
         "bomb".into(),
         with(
             counts(),
-            member("counts", "|u1", "(5000000, 4)", vec![0; 20_000_000]),
+            Array::new("counts", "|u1", "(5000000, 4)", vec![0; 20_000_000]),
         ),
     );
     all

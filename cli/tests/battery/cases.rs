@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use betz_testkit::Random;
+
 use super::{Case, archives, mistaken};
 
 /// Address spaces in MB.
@@ -33,7 +35,7 @@ pub(crate) fn prepare(folder: &Path) {
     betz("simulate --sym26 --seconds 2 --out s.csv");
     betz("convert a.npz r.nwb --start 2020-10-19T13:00:00Z");
     // Four channels of noise, and a pipe that nobody writes into.
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let samples = (0..4 * 6000).flat_map(|_| (random.below(200) as i16 - 100).to_le_bytes());
     fs::write(folder.join("raw.dat"), samples.collect::<Vec<u8>>()).unwrap();
     let made = Command::new("mkfifo").arg(folder.join("pipe")).status();
@@ -47,19 +49,6 @@ pub(crate) fn prepare(folder: &Path) {
     }
     for (k, text) in episodes().iter().enumerate() {
         fs::write(folder.join(format!("episodes-{k}.txt")), text).unwrap();
-    }
-}
-
-/// A generator that gives the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % n
     }
 }
 
@@ -81,7 +70,7 @@ fn damaged_name(stem: &str, ending: &str, k: usize) -> String {
 fn damaged(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for (seed, (stem, ending)) in WHOLE.into_iter().enumerate() {
-        let mut random = Random(seed as u64 + 1);
+        let mut random = Random::new(seed as u64 + 1);
         let whole = fs::read(folder.join(format!("{stem}.{ending}"))).unwrap();
         for k in 0..CUTS + FLIPS {
             let mut bytes = whole.clone();
@@ -150,7 +139,7 @@ fn texts() -> Vec<Vec<u8>> {
         .map(|i| format!("s{i},{}\n", f64::from(i) * 1e-3))
         .collect();
     all.push(many.into_bytes());
-    let mut random = Random(77);
+    let mut random = Random::new(77);
     for _ in 0..8 {
         all.push((0..2000).map(|_| random.below(256) as u8).collect());
     }

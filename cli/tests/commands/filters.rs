@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::Path;
 
+use betz_testkit::npy::npy;
+
 use crate::fixtures;
 use crate::program::{fails, json};
 
@@ -146,7 +148,7 @@ fn arrays(folder: &Path) {
         ("large.npy", &[1e308; 2]),
         ("long.npy", &long),
     ] {
-        fixtures::npy(&folder.join(name), samples);
+        fs::write(folder.join(name), npy(samples)).unwrap();
     }
     fs::write(folder.join("text.npy"), "not numpy\n").unwrap();
 }

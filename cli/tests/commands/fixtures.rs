@@ -39,20 +39,3 @@ pub(crate) fn population(folder: &Path) {
 pub(crate) fn trained(folder: &Path) {
     copy(&["train.npz", "test.npz", "model.betz"], folder);
 }
-
-/// Writes an `.npy` of f64 in one dimension.
-pub(crate) fn npy(path: &Path, values: &[f64]) {
-    let mut head = format!(
-        "{{'descr': '<f8', 'fortran_order': False, 'shape': ({},), }}",
-        values.len()
-    );
-    while !(10 + head.len() + 1).is_multiple_of(64) {
-        head.push(' ');
-    }
-    head.push('\n');
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((head.len() as u16).to_le_bytes());
-    bytes.extend(head.as_bytes());
-    values.iter().for_each(|v| bytes.extend(v.to_le_bytes()));
-    fs::write(path, bytes).unwrap();
-}

@@ -5,27 +5,21 @@
 use std::fs;
 use std::path::Path;
 
+use betz_testkit::npy::{Array, bytes};
+
 use crate::program::{json, refused};
 
 /// A matrix as NumPy saves it: rows one behind the other, or columns (`fortran`).
 fn save(folder: &Path, name: &str, descr: &str, shape: &str, fortran: bool, values: &[f64]) {
-    let order = if fortran { "True" } else { "False" };
-    let mut header =
-        format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
-    while (10 + header.len() + 1) % 64 != 0 {
-        header.push(' ');
-    }
-    header.push('\n');
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((header.len() as u16).to_le_bytes());
-    bytes.extend(header.bytes());
-    for value in values {
-        match descr {
-            "<f4" => bytes.extend((*value as f32).to_le_bytes()),
-            _ => bytes.extend(value.to_le_bytes()),
-        }
-    }
-    fs::write(folder.join(name), bytes).unwrap();
+    let data = match descr {
+        "<f4" => bytes(&values.iter().map(|v| *v as f32).collect::<Vec<_>>()),
+        _ => bytes(values),
+    };
+    let matrix = Array {
+        fortran,
+        ..Array::new("", descr, shape, data)
+    };
+    fs::write(folder.join(name), matrix.npy()).unwrap();
 }
 
 /// The values of a saved matrix of f32 or f64.

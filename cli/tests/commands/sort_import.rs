@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use betz_testkit::npy::Array;
+
 use crate::program::{done, fails, json};
 use crate::sorting::trained;
 
@@ -9,16 +11,7 @@ const IMPORT: &str = "sort import phy --voltage raw.dat --gain 0.195 --out impor
 
 /// A little-endian array of NumPy's format.
 fn npy(path: &Path, kind: &str, shape: &str, data: &[u8]) {
-    let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
-    while !(header.len() + 11).is_multiple_of(64) {
-        header.push(' ');
-    }
-    header.push('\n');
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((header.len() as u16).to_le_bytes());
-    bytes.extend(header.as_bytes());
-    bytes.extend(data);
-    std::fs::write(path, bytes).unwrap();
+    std::fs::write(path, Array::new("", kind, shape, data.to_vec()).npy()).unwrap();
 }
 
 /// Writes the spikes of a sorter to `spikes.npz` and the folder `phy`. Returns its path and its clusters.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Output;
 
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
+use betz_testkit::Random;
 use serde_json::Value;
 
 use crate::program::command;
@@ -27,17 +28,14 @@ fn json(folder: &Path, arguments: &str) -> (Value, String) {
 /// 5 ms about five times per second.
 fn write_trials(folder: &Path, apart: i64, lengths: &[i64]) {
     let (mut pairs, mut segments) = (Vec::new(), Vec::new());
-    let mut random = 1_u64;
+    let mut random = Random::new(1);
     for (start, length) in (0..).step_by(apart as usize).zip(lengths) {
         segments.push(Segment {
             start,
             stop: start + length,
         });
         for begin in (0..length - 190).step_by(200) {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let tick = start + begin + (random >> 33) as i64 % 180;
+            let tick = start + begin + random.below(180) as i64;
             pairs.extend([(tick, 0), (tick + 5, 1)]);
         }
     }

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use betz::recording::{Recording, Segment};
+use betz_testkit::npy::npy;
 
 use crate::program::{done, fails, json, refused};
 use crate::sorting::tetrode;
@@ -165,19 +166,7 @@ fn spikes_after_lost_samples_have_their_times() {
         .collect();
     std::fs::write(data.join("continuous.dat"), kept).unwrap();
     let numbers: Vec<i64> = rows.iter().map(|r| *r as i64 + 77).collect();
-    let mut header = format!(
-        "{{'descr': '<i8', 'fortran_order': False, 'shape': ({},), }}",
-        numbers.len()
-    );
-    while !(header.len() + 11).is_multiple_of(64) {
-        header.push(' ');
-    }
-    let mut npy = b"\x93NUMPY\x01\x00".to_vec();
-    npy.extend((header.len() as u16 + 1).to_le_bytes());
-    npy.extend(header.as_bytes());
-    npy.push(b'\n');
-    numbers.iter().for_each(|n| npy.extend(n.to_le_bytes()));
-    std::fs::write(data.join("sample_numbers.npy"), npy).unwrap();
+    std::fs::write(data.join("sample_numbers.npy"), npy(&numbers)).unwrap();
     std::fs::write(
         folder.join("rec/structure.oebin"),
         r#"{"continuous": [{"folder_name": "Rhythm/", "sample_rate": 30000, "num_channels": 4, "channels": [

@@ -4,6 +4,7 @@ use betz_monitor::frame::{Frame, Section};
 use betz_monitor::{Contents, DecodedRecording, Monitor, Options, Source, SpikeTimes};
 use betz_recording::labels::LabelledInterval;
 use betz_recording::{OutputInfo, Recording, Segment, SpikeForm, Spikes};
+use betz_testkit::Random;
 use serde_json::Value;
 
 use crate::common::bytes;
@@ -26,15 +27,14 @@ const LEFT_OUT: std::ops::Range<i64> = 661..800;
 
 /// Ten seconds in ticks of 10 µs.
 fn original() -> Recording {
-    let mut state = 7_u64;
-    let mut next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 33) as i64
-    };
+    let mut random = Random::new(7);
     let mut all: Vec<(i64, u32)> = (0..3_000)
-        .map(|_| (next() % 1_000_000, (next() % CHANNELS as i64) as u32))
+        .map(|_| {
+            (
+                random.below(1_000_000) as i64,
+                random.below(CHANNELS) as u32,
+            )
+        })
         .collect();
     all.sort_unstable();
     all.dedup();

@@ -4,6 +4,7 @@ use betz_episode::{Alphabet, Clock, Events, Interval, MineOptions, MiningResult,
 use betz_monitor::frame::{Frame, Section};
 use betz_monitor::{DecodedRecording, Monitor, Options, Source, SpikeTimes};
 use betz_recording::{Recording, Segment, SpikeForm, Spikes};
+use betz_testkit::Random;
 use serde_json::Value;
 
 use crate::looking::get;
@@ -23,11 +24,8 @@ const QUERY: &str = "window=3&step=2&intervals=0.004,0.006,0.006,0.01&threshold=
 
 /// Channels 1, 4 and 2 fire in this order, with 5 and 8 ms between them; all channels fire at random.
 pub(crate) fn original() -> Recording {
-    let mut state = 11_u64;
-    let mut next = |below: i64| {
-        state = (state.wrapping_mul(6_364_136_223_846_793_005)).wrapping_add(1);
-        (state >> 33) as i64 % below
-    };
+    let mut random = Random::new(11);
+    let mut next = |below: i64| random.below(below as usize) as i64;
     let mut all: Vec<(i64, u32)> = (0..900)
         .map(|_| (next(TICKS), next(i64::from(CHANNELS)) as u32))
         .collect();

@@ -1,5 +1,7 @@
 //! Tables, frames and regions as input; memory, tapers, surrogates and files as asked for.
 
+use betz_testkit::npy::npy;
+
 use super::*;
 
 const HOW: &str = "--window 40 --step 10 --threshold 0.5";
@@ -103,7 +105,7 @@ fn frames_are_signals_and_regions_are_their_parts() {
     // The left column and the middle, as a list and as a mask.
     fs::write(folder.join("left.txt"), "# left\n0\n3, 6\n4\n").unwrap();
     let mask = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0];
-    crate::fixtures::npy(&folder.join("left.npy"), &mask);
+    std::fs::write(folder.join("left.npy"), npy(&mask)).unwrap();
     done(
         folder,
         &format!("compute video.npz --out chosen.npz {HOW} --nodes 0,3,4,6"),

@@ -17,6 +17,7 @@ use std::process::{Command, Output};
 use betz::network::file::NetworkFile;
 use betz::recording::arrays::{Array, Arrays, write};
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
+use betz_testkit::Random;
 use serde_json::Value;
 
 use crate::program;
@@ -38,13 +39,7 @@ const SAMPLES: usize = 240;
 
 /// Three waves, three nodes on each with noise of their own; node 8 is constant for a while.
 fn signal() -> Vec<f32> {
-    let mut state = 7_u64;
-    let mut noise = move || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f64 / (1 << 24) as f64 - 0.5
-    };
+    let mut random = Random::new(7);
     let mut samples = Vec::new();
     for t in 0..SAMPLES {
         for n in 0..NODES {
@@ -52,7 +47,7 @@ fn signal() -> Vec<f32> {
             let value = if n == 8 && (60..120).contains(&t) {
                 2.0
             } else {
-                wave + noise()
+                wave + random.uniform() - 0.5
             };
             samples.push(value as f32);
         }

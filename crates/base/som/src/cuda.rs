@@ -331,16 +331,7 @@ mod tests {
     use super::super::{Batch, BatchOptions, Map, Samples};
     use super::*;
     use betz_base::random::Random;
-
-    fn context() -> Option<Arc<Context>> {
-        match Context::open(0) {
-            Ok(context) => Some(context),
-            Err(error) => {
-                eprintln!("skipped: {}", error.message());
-                None
-            }
-        }
-    }
+    use betz_testkit::context;
 
     /// Maps and data: (rows, columns, lattice, torus, samples, dims).
     const CASES: [(usize, usize, Lattice, bool, usize, usize); 7] = [

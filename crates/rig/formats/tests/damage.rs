@@ -13,6 +13,7 @@ use betz_formats::nwb::{self, ElectricalSeries};
 use betz_formats::{ReadOptions, read_recording};
 use betz_recording::{Behavior, Recording, Segment, SpikeForm, Spikes};
 use betz_sort::Voltage;
+use betz_testkit::Random;
 
 /// Counts what is held, and the most of it.
 struct Counting;
@@ -39,19 +40,6 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Numbers that look random, the same each time.
-struct Scramble(u64);
-
-impl Scramble {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % below
-    }
-}
 
 /// Most bytes that reading a damaged file of at most 182 kB may hold. Of 20,000 such files none took more than 3.6 MB.
 const BOUND: usize = 32 << 20;
@@ -119,13 +107,13 @@ fn fails(why: &str) -> ! {
 }
 
 /// Cuts the file off, copies bytes within it, or overwrites some.
-fn damage(whole: &[u8], kind: usize, mixed: &mut Scramble) -> Vec<u8> {
+fn damage(whole: &[u8], kind: usize, mixed: &mut Random) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     match kind {
-        0 => bytes.truncate(mixed.next(whole.len())),
+        0 => bytes.truncate(mixed.below(whole.len())),
         1 => {
-            let (from, to) = (mixed.next(whole.len()), mixed.next(whole.len()));
-            let length = (1 + mixed.next(64)).min(whole.len() - from.max(to));
+            let (from, to) = (mixed.below(whole.len()), mixed.below(whole.len()));
+            let length = (1 + mixed.below(64)).min(whole.len() - from.max(to));
             bytes.copy_within(from..from + length, to);
         }
         kind => {
@@ -135,9 +123,9 @@ fn damage(whole: &[u8], kind: usize, mixed: &mut Scramble) -> Vec<u8> {
             } else {
                 whole.len() / 3
             };
-            for _ in 0..1 + mixed.next(8) {
-                let at = mixed.next(reach);
-                bytes[at] = [0, 0xff, 0x7f, 1 << mixed.next(8)][mixed.next(4)];
+            for _ in 0..1 + mixed.below(8) {
+                let at = mixed.below(reach);
+                bytes[at] = [0, 0xff, 0x7f, 1 << mixed.below(8)][mixed.below(4)];
             }
         }
     }
@@ -181,7 +169,7 @@ fn damage_is_an_error_or_does_not_matter() {
         .chain([SpikeForm::Events, SpikeForm::Signal].map(|form| ("own", own(dir.path(), form))));
     for (name, file) in files {
         let whole = std::fs::read(file).unwrap();
-        let mut mixed = Scramble(whole.len() as u64);
+        let mut mixed = Random::new(whole.len() as u64);
         for round in 0..rounds {
             std::fs::write(&path, damage(&whole, round % 5, &mut mixed)).unwrap();
             let what = format!("{name}, round {round}");

@@ -1,6 +1,7 @@
 //! Whole files, with and without their optional arrays.
 
 use betz_recording::{Segment, SpikeForm};
+use betz_testkit::npy::{Array, bytes, npz};
 use zip::CompressionMethod;
 
 use crate::archives::*;
@@ -40,9 +41,15 @@ fn a_signal_of_floats_keeps_its_values() {
         arrays.retain(|a| a.name != "counts" && a.name != "step_seconds");
         arrays.push(array);
         let seconds = 0.1_f64.to_le_bytes().to_vec();
-        with(arrays, self::array("sample_seconds", "<f8", "()", seconds))
+        with(arrays, Array::new("sample_seconds", "<f8", "()", seconds))
     };
-    let r = read_arrays(&signal(array("signal", "<f4", "(4, 3)", f32s(&values)))).unwrap();
+    let r = read_arrays(&signal(Array::new(
+        "signal",
+        "<f4",
+        "(4, 3)",
+        bytes::<f32>(&values),
+    )))
+    .unwrap();
     assert_eq!(
         (r.form, r.ticks, r.tick_seconds),
         (SpikeForm::Signal, 4, 0.1)
@@ -55,16 +62,22 @@ fn a_signal_of_floats_keeps_its_values() {
     let d = r.align(0.2).unwrap();
     assert_eq!(d.spikes.ticks, [0, 0, 0, 1, 1, 1]);
     assert_eq!(d.spikes.weights, [0.75, -0.5, 5e-7, 1.625, 0.5, 4.75]);
-    let bytes: Vec<u8> = values
+    let data: Vec<u8> = values
         .iter()
         .flat_map(|v| f64::from(*v).to_le_bytes())
         .collect();
-    let double = read_arrays(&signal(array("signal", "<f8", "(4, 3)", bytes))).unwrap();
+    let double = read_arrays(&signal(Array::new("signal", "<f8", "(4, 3)", data))).unwrap();
     assert_eq!(double, r);
     for bad in [f32::NAN, f32::INFINITY, 1e16] {
         let mut values = values;
         values[4] = bad;
-        let e = read_arrays(&signal(array("signal", "<f4", "(4, 3)", f32s(&values)))).unwrap_err();
+        let e = read_arrays(&signal(Array::new(
+            "signal",
+            "<f4",
+            "(4, 3)",
+            bytes::<f32>(&values),
+        )))
+        .unwrap_err();
         assert!(e.message().contains("channel 1 at tick 1"), "{e}");
     }
 }
@@ -72,18 +85,18 @@ fn a_signal_of_floats_keeps_its_values() {
 #[test]
 fn fortran_order_and_u16_counts_mean_the_same() {
     let c = read_arrays(&counts_arrays()).unwrap();
-    let mut f = array(
+    let mut f = Array::new(
         "counts",
         "<u2",
         "(4, 3)",
-        u16s(&[0, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 3]),
+        bytes::<u16>(&[0, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 3]),
     );
     f.fortran = true;
-    let mut b = array(
+    let mut b = Array::new(
         "behavior",
         "<f4",
         "(4, 2)",
-        f32s(&[0., 2., 4., 6., 1., 3., 5., 7.]),
+        bytes::<f32>(&[0., 2., 4., 6., 1., 3., 5., 7.]),
     );
     b.fortran = true;
     let fortran = read_arrays(&with(with(counts_arrays(), f), b)).unwrap();
@@ -106,6 +119,9 @@ fn events_file_without_optional_arrays_gets_defaults() {
 
     let bare = without(without(events_arrays(), "behavior"), "behavior_times");
     assert_eq!(read_arrays(&bare).unwrap().ticks, 10);
-    let longer = with(bare, array("duration_ticks", "<i8", "()", i64s(&[400])));
+    let longer = with(
+        bare,
+        Array::new("duration_ticks", "<i8", "()", bytes::<i64>(&[400])),
+    );
     assert_eq!(read_arrays(&longer).unwrap().ticks, 400);
 }

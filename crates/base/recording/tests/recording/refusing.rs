@@ -2,6 +2,7 @@
 
 use betz_base::ErrorKind;
 use betz_recording::Recording;
+use betz_testkit::npy::{Array, bytes, npz, text};
 use zip::CompressionMethod;
 
 use crate::archives::*;
@@ -10,7 +11,7 @@ use crate::archives::*;
 fn by_columns(name: &'static str, descr: &'static str, shape: &'static str) -> Array {
     Array {
         fortran: true,
-        ..array(name, descr, shape, vec![])
+        ..Array::new(name, descr, shape, vec![])
     }
 }
 
@@ -36,101 +37,127 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         ),
         // types
         (
-            with(c(), array("counts", "<c8", "(4, 3)", vec![0; 96])),
+            with(c(), Array::new("counts", "<c8", "(4, 3)", vec![0; 96])),
             Bad,
             &["counts", "<c8"],
         ),
         (
-            with(c(), array("counts", "<i4", "(4, 3)", vec![255; 48])),
+            with(c(), Array::new("counts", "<i4", "(4, 3)", vec![255; 48])),
             Bad,
             &["counts", "[0, 0] = -1", "uint16"],
         ),
         (
-            with(c(), array("step_seconds", "<f16", "()", vec![0; 16])),
+            with(c(), Array::new("step_seconds", "<f16", "()", vec![0; 16])),
             Bad,
             &["step_seconds", "<f16"],
         ),
         (
-            with(c(), array("channel_names", "|S1", "(3,)", vec![65; 3])),
+            with(c(), Array::new("channel_names", "|S1", "(3,)", vec![65; 3])),
             Bad,
             &["channel_names", "|S1"],
         ),
         (
-            with(c(), array("meta", "|O", "()", vec![0; 8])),
+            with(c(), Array::new("meta", "|O", "()", vec![0; 8])),
             Bad,
             &["meta", "|O"],
         ),
         (
-            with(c(), array("behavior", "<f8", "(4, 2)", f64s(&[1e300; 8]))),
+            with(
+                c(),
+                Array::new("behavior", "<f8", "(4, 2)", bytes::<f64>(&[1e300; 8])),
+            ),
             Bad,
             &["behavior", "float32"],
         ),
         (
-            with(e(), array("spike_ticks", "<f8", "(5,)", f64s(&[0.5; 5]))),
+            with(
+                e(),
+                Array::new("spike_ticks", "<f8", "(5,)", bytes::<f64>(&[0.5; 5])),
+            ),
             Bad,
             &["spike_ticks", "int64"],
         ),
         (
             with(
                 e(),
-                array("spike_channels", "<i8", "(5,)", i64s(&[0, 0, -1, 0, 0])),
+                Array::new(
+                    "spike_channels",
+                    "<i8",
+                    "(5,)",
+                    bytes::<i64>(&[0, 0, -1, 0, 0]),
+                ),
             ),
             Bad,
             &["spike_channels", "[2] = -1"],
         ),
         (
-            with(c(), array("segments", "<M8[s]", "(2, 2)", vec![0; 32])),
+            with(c(), Array::new("segments", "<M8[s]", "(2, 2)", vec![0; 32])),
             Bad,
             &["segments", "int64"],
         ),
         // shapes and lengths
         (
-            with(c(), array("counts", "|u1", "(12,)", vec![0; 12])),
+            with(c(), Array::new("counts", "|u1", "(12,)", vec![0; 12])),
             Bad,
             &["counts", "2 dimensions", "(12,)"],
         ),
         (
-            with(c(), array("step_seconds", "<f8", "(2,)", f64s(&[0.1, 0.1]))),
+            with(
+                c(),
+                Array::new("step_seconds", "<f8", "(2,)", bytes::<f64>(&[0.1, 0.1])),
+            ),
             Bad,
             &["step_seconds", "one number"],
         ),
         (
-            with(c(), array("segments", "<i8", "(1, 4)", i64s(&[0, 2, 2, 4]))),
+            with(
+                c(),
+                Array::new("segments", "<i8", "(1, 4)", bytes::<i64>(&[0, 2, 2, 4])),
+            ),
             Bad,
             &["segments", "(n, 2)"],
         ),
         (
-            with(c(), array("segments", "<i8", "(0, 2)", vec![])),
+            with(c(), Array::new("segments", "<i8", "(0, 2)", vec![])),
             Empty,
             &["segments"],
         ),
         (
-            with(c(), array("electrode_um", "<f4", "(2, 2)", f32s(&[0.; 4]))),
+            with(
+                c(),
+                Array::new("electrode_um", "<f4", "(2, 2)", bytes::<f32>(&[0.; 4])),
+            ),
             Bad,
             &["electrode_um", "3"],
         ),
         (
-            with(c(), array("electrode_um", "<f4", "(3, 3)", f32s(&[0.; 9]))),
+            with(
+                c(),
+                Array::new("electrode_um", "<f4", "(3, 3)", bytes::<f32>(&[0.; 9])),
+            ),
             Bad,
             &["electrode_um", "(3, 3)"],
         ),
         (
             with(
                 c(),
-                array("channel_names", "<U1", "(2,)", text(1, &["a", "b"])),
+                Array::new("channel_names", "<U1", "(2,)", text(1, &["a", "b"])),
             ),
             Bad,
             &["channel_names", "3 names", "2"],
         ),
         (
-            with(c(), array("behavior_names", "<U1", "(1,)", text(1, &["x"]))),
+            with(
+                c(),
+                Array::new("behavior_names", "<U1", "(1,)", text(1, &["x"])),
+            ),
             Bad,
             &["behavior_names", "2"],
         ),
         (
             with(
                 c(),
-                array(
+                Array::new(
                     "behavior_names",
                     "<U1",
                     "(4,)",
@@ -147,46 +174,61 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 c(),
-                array("behavior_units", "<U1", "(3,)", text(1, &["m"; 3])),
+                Array::new("behavior_units", "<U1", "(3,)", text(1, &["m"; 3])),
             ),
             Bad,
             &["behavior_units", "3"],
         ),
         (
-            with(c(), array("behavior", "<f4", "(3, 2)", f32s(&[0.; 6]))),
+            with(
+                c(),
+                Array::new("behavior", "<f4", "(3, 2)", bytes::<f32>(&[0.; 6])),
+            ),
             Bad,
             &["behavior", "4 samples", "3"],
         ),
         (
-            with(c(), array("behavior", "<f4", "(0, 2)", vec![])),
+            with(c(), Array::new("behavior", "<f4", "(0, 2)", vec![])),
             Bad,
             &["behavior", "(0, 2)"],
         ),
         (
-            with(e(), array("spike_channels", "<u2", "(4,)", u16s(&[0; 4]))),
+            with(
+                e(),
+                Array::new("spike_channels", "<u2", "(4,)", bytes::<u16>(&[0; 4])),
+            ),
             Bad,
             &["spike_channels", "5", "4"],
         ),
         (
-            with(e(), array("behavior_times", "<f8", "(2,)", f64s(&[0., 1.]))),
+            with(
+                e(),
+                Array::new("behavior_times", "<f8", "(2,)", bytes::<f64>(&[0., 1.])),
+            ),
             Bad,
             &["behavior_times", "3", "2"],
         ),
         // values
         (
-            with(c(), array("step_seconds", "<f8", "()", f64s(&[0.0]))),
+            with(
+                c(),
+                Array::new("step_seconds", "<f8", "()", bytes::<f64>(&[0.0])),
+            ),
             Bad,
             &["step_seconds", "> 0"],
         ),
         (
-            with(c(), array("step_seconds", "<f8", "()", f64s(&[f64::NAN]))),
+            with(
+                c(),
+                Array::new("step_seconds", "<f8", "()", bytes::<f64>(&[f64::NAN])),
+            ),
             Bad,
             &["step_seconds", "NaN"],
         ),
         (
             with(
                 e(),
-                array("spike_ticks", "<i8", "(5,)", i64s(&[0, 3, 2, 7, 9])),
+                Array::new("spike_ticks", "<i8", "(5,)", bytes::<i64>(&[0, 3, 2, 7, 9])),
             ),
             Bad,
             &["spike_ticks", "[2] = 2", "[1] = 3"],
@@ -194,7 +236,12 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 e(),
-                array("spike_ticks", "<i8", "(5,)", i64s(&[-2, 3, 3, 7, 9])),
+                Array::new(
+                    "spike_ticks",
+                    "<i8",
+                    "(5,)",
+                    bytes::<i64>(&[-2, 3, 3, 7, 9]),
+                ),
             ),
             Bad,
             &["spike_ticks", "[0] = -2"],
@@ -202,25 +249,36 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 e(),
-                array("spike_ticks", "<i8", "(5,)", i64s(&[0, 3, 3, 7, i64::MAX])),
+                Array::new(
+                    "spike_ticks",
+                    "<i8",
+                    "(5,)",
+                    bytes::<i64>(&[0, 3, 3, 7, i64::MAX]),
+                ),
             ),
             Bad,
             &["ticks"],
         ),
         (
-            with(e(), array("duration_ticks", "<i8", "()", i64s(&[8]))),
+            with(
+                e(),
+                Array::new("duration_ticks", "<i8", "()", bytes::<i64>(&[8])),
+            ),
             Bad,
             &["spike_ticks", "[4] = 9", "8"],
         ),
         (
-            with(e(), array("channel_names", "<U1", "(1,)", text(1, &["a"]))),
+            with(
+                e(),
+                Array::new("channel_names", "<U1", "(1,)", text(1, &["a"])),
+            ),
             Bad,
             &["spike_channels", "[0] = 1", "below 1"],
         ),
         (
             with(
                 c(),
-                array("channel_names", "<U1", "(3,)", text(1, &["a", "b", "a"])),
+                Array::new("channel_names", "<U1", "(3,)", text(1, &["a", "b", "a"])),
             ),
             Bad,
             &["channel_names", "[2] = `a`", "[0]"],
@@ -228,7 +286,7 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 c(),
-                array("behavior_names", "<U1", "(2,)", text(1, &["x", "x"])),
+                Array::new("behavior_names", "<U1", "(2,)", text(1, &["x", "x"])),
             ),
             Bad,
             &["behavior_names", "`x`"],
@@ -236,7 +294,12 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 c(),
-                array("behavior", "<f4", "(4, 2)", f32s(&[0., f32::NAN].repeat(4))),
+                Array::new(
+                    "behavior",
+                    "<f4",
+                    "(4, 2)",
+                    bytes::<f32>(&[0., f32::NAN].repeat(4)),
+                ),
             ),
             Bad,
             &["behavior", "a sample without NaN", "each of 4"],
@@ -244,11 +307,11 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 c(),
-                array(
+                Array::new(
                     "behavior",
                     "<f4",
                     "(4, 2)",
-                    f32s(&[0., 1., 2., 3., 4., 5., f32::INFINITY, 7.]),
+                    bytes::<f32>(&[0., 1., 2., 3., 4., 5., f32::INFINITY, 7.]),
                 ),
             ),
             Bad,
@@ -262,7 +325,12 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 e(),
-                array("behavior_times", "<f8", "(3,)", f64s(&[0., 0.5, 0.4])),
+                Array::new(
+                    "behavior_times",
+                    "<f8",
+                    "(3,)",
+                    bytes::<f64>(&[0., 0.5, 0.4]),
+                ),
             ),
             Bad,
             &["behavior_times", "[2] = 0.4"],
@@ -270,7 +338,12 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 e(),
-                array("behavior_times", "<f8", "(3,)", f64s(&[0., f64::NAN, 0.4])),
+                Array::new(
+                    "behavior_times",
+                    "<f8",
+                    "(3,)",
+                    bytes::<f64>(&[0., f64::NAN, 0.4]),
+                ),
             ),
             Bad,
             &["behavior_times", "[1] = NaN"],
@@ -278,64 +351,84 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 e(),
-                array("behavior_times", "<f8", "(3,)", f64s(&[0., 0.5, 1e300])),
+                Array::new(
+                    "behavior_times",
+                    "<f8",
+                    "(3,)",
+                    bytes::<f64>(&[0., 0.5, 1e300]),
+                ),
             ),
             Bad,
             &["behavior_times", "e300"],
         ),
         (
-            with(c(), array("segments", "<i8", "(2, 2)", i64s(&[0, 3, 2, 4]))),
+            with(
+                c(),
+                Array::new("segments", "<i8", "(2, 2)", bytes::<i64>(&[0, 3, 2, 4])),
+            ),
             Bad,
             &["segments", "[1]", "overlaps"],
         ),
         (
-            with(c(), array("segments", "<i8", "(2, 2)", i64s(&[2, 4, 0, 2]))),
+            with(
+                c(),
+                Array::new("segments", "<i8", "(2, 2)", bytes::<i64>(&[2, 4, 0, 2])),
+            ),
             Bad,
             &["segments", "[1]"],
         ),
         (
-            with(c(), array("segments", "<i8", "(2, 2)", i64s(&[0, 2, 2, 2]))),
+            with(
+                c(),
+                Array::new("segments", "<i8", "(2, 2)", bytes::<i64>(&[0, 2, 2, 2])),
+            ),
             Bad,
             &["segments", "[1]", "non-empty"],
         ),
         (
-            with(c(), array("segments", "<i8", "(2, 2)", i64s(&[0, 2, 2, 5]))),
+            with(
+                c(),
+                Array::new("segments", "<i8", "(2, 2)", bytes::<i64>(&[0, 2, 2, 5])),
+            ),
             Bad,
             &["segments", "[1]", "[0, 4)"],
         ),
         (
             with(
                 c(),
-                array(
+                Array::new(
                     "electrode_um",
                     "<f4",
                     "(3, 2)",
-                    f32s(&[0., 1., 2., f32::INFINITY, 4., 5.]),
+                    bytes::<f32>(&[0., 1., 2., f32::INFINITY, 4., 5.]),
                 ),
             ),
             Bad,
             &["electrode_um", "[1]"],
         ),
         (
-            with(c(), array("channel_names", "<U1", "(3,)", vec![0xff; 12])),
+            with(
+                c(),
+                Array::new("channel_names", "<U1", "(3,)", vec![0xff; 12]),
+            ),
             Bad,
             &["channel_names", "[0]", "Unicode"],
         ),
         // headers that lie
         (
-            with(c(), array("counts", "|u1", "(5, 3)", vec![0; 12])),
+            with(c(), Array::new("counts", "|u1", "(5, 3)", vec![0; 12])),
             Bad,
             &["counts", "truncated", "15"],
         ),
         (
-            with(c(), array("counts", "|u1", "(3, 3)", vec![0; 12])),
+            with(c(), Array::new("counts", "|u1", "(3, 3)", vec![0; 12])),
             Bad,
             &["counts", "more data"],
         ),
         (
             with(
                 c(),
-                array("counts", "|u1", "(4294967296, 4294967296, 3)", vec![0; 12]),
+                Array::new("counts", "|u1", "(4294967296, 4294967296, 3)", vec![0; 12]),
             ),
             Bad,
             &["counts"],
@@ -343,7 +436,7 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 c(),
-                array("counts", "|u1", "(4294967296, 4294967296)", vec![0; 12]),
+                Array::new("counts", "|u1", "(4294967296, 4294967296)", vec![0; 12]),
             ),
             Bad,
             &["counts", "memory"],
@@ -351,18 +444,24 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 c(),
-                array("counts", "|u1", "(1099511627776, 3)", vec![0; 12]),
+                Array::new("counts", "|u1", "(1099511627776, 3)", vec![0; 12]),
             ),
             Bad,
             &["counts", "truncated"],
         ),
         (
-            with(c(), array("counts", "|u1", "(0, 1099511627776)", vec![])),
+            with(
+                c(),
+                Array::new("counts", "|u1", "(0, 1099511627776)", vec![]),
+            ),
             Bad,
             &["channel_names"],
         ),
         (
-            with(c(), array("behavior", "<f4", "(0, 1099511627776)", vec![])),
+            with(
+                c(),
+                Array::new("behavior", "<f4", "(0, 1099511627776)", vec![]),
+            ),
             Bad,
             &["behavior"],
         ),
@@ -384,7 +483,7 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 c(),
-                array("behavior", "<f4", "(1099511627776, 2)", vec![0; 32]),
+                Array::new("behavior", "<f4", "(1099511627776, 2)", vec![0; 32]),
             ),
             Bad,
             &["behavior", "truncated"],
@@ -392,7 +491,7 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 c(),
-                array("channel_names", "<U0", "(1099511627776,)", vec![]),
+                Array::new("channel_names", "<U0", "(1099511627776,)", vec![]),
             ),
             Bad,
             &["channel_names"],
@@ -400,7 +499,7 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 c(),
-                array("channel_names", "<U9999999999999", "(3,)", vec![0; 12]),
+                Array::new("channel_names", "<U9999999999999", "(3,)", vec![0; 12]),
             ),
             Bad,
             &["channel_names"],
@@ -408,13 +507,13 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 e(),
-                array("spike_ticks", "<i8", "(1152921504606846976,)", vec![0; 40]),
+                Array::new("spike_ticks", "<i8", "(1152921504606846976,)", vec![0; 40]),
             ),
             Bad,
             &["spike_ticks", "truncated"],
         ),
         (
-            with(c(), array("counts", "|u1", "(4, 3", vec![0; 12])),
+            with(c(), Array::new("counts", "|u1", "(4, 3", vec![0; 12])),
             Bad,
             &["counts", "header"],
         ),
@@ -422,7 +521,7 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             without(
                 without(
-                    with(c(), array("counts", "|u1", "(0, 3)", vec![])),
+                    with(c(), Array::new("counts", "|u1", "(0, 3)", vec![])),
                     "behavior",
                 ),
                 "segments",
@@ -435,17 +534,17 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         ),
         (
             vec![
-                array("counts", "|u1", "(4, 0)", vec![]),
-                array("step_seconds", "<f8", "()", f64s(&[0.1])),
+                Array::new("counts", "|u1", "(4, 0)", vec![]),
+                Array::new("step_seconds", "<f8", "()", bytes::<f64>(&[0.1])),
             ],
             Empty,
             &["empty recording"],
         ),
         (
             vec![
-                array("spike_ticks", "<i8", "(0,)", vec![]),
-                array("spike_channels", "<u2", "(0,)", vec![]),
-                array("tick_seconds", "<f8", "()", f64s(&[0.1])),
+                Array::new("spike_ticks", "<i8", "(0,)", vec![]),
+                Array::new("spike_channels", "<u2", "(0,)", vec![]),
+                Array::new("tick_seconds", "<f8", "()", bytes::<f64>(&[0.1])),
             ],
             Empty,
             &["empty recording"],
@@ -475,7 +574,7 @@ fn a_channel_number_alone_does_not_make_a_billion_names() {
         .collect();
     let e = read_arrays(&with(
         events_arrays(),
-        array("spike_channels", "<u4", "(5,)", bytes),
+        Array::new("spike_channels", "<u4", "(5,)", bytes),
     ));
     assert!(e.unwrap_err().message().contains("channel_names"));
 }

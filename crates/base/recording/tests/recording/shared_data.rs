@@ -1,21 +1,7 @@
 //! Real recordings, where they are.
 
-use std::path::{Path, PathBuf};
-
 use betz_recording::{AlignOptions, Recording, SpikeForm, multiunit};
-
-fn shared(file: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("BETZ_SHARED").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data"),
-        PathBuf::from,
-    );
-    let path = folder.join(file);
-    if !path.exists() {
-        eprintln!("SKIPPED: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
-}
+use betz_testkit::shared;
 
 /// Reads, writes and reads again a file of the shared data.
 fn round_trip(file: &str) -> Option<Recording> {

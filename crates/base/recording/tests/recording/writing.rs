@@ -2,6 +2,7 @@
 
 use betz_base::ErrorKind;
 use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
+use betz_testkit::Random;
 use proptest::prelude::*;
 
 fn recordings() -> impl Strategy<Value = Recording> {
@@ -13,14 +14,9 @@ fn recordings() -> impl Strategy<Value = Recording> {
         any::<u64>(),
     )
         .prop_map(|(ticks, channels, counts, spikes, seed)| {
-            // A small generator of its own keeps the strategy simple: one seed decides the rest.
-            let mut state = seed;
-            let mut next = move |below: u64| {
-                state = state
-                    .wrapping_mul(6364136223846793005)
-                    .wrapping_add(1442695040888963407);
-                (state >> 33) % below
-            };
+            // One seed decides the rest.
+            let mut random = Random::new(seed);
+            let mut next = |below: u64| random.below(below as usize) as u64;
             let mut list: Vec<(i64, u32)> = (0..spikes)
                 .map(|_| (next(ticks as u64) as i64, next(channels as u64) as u32))
                 .collect();

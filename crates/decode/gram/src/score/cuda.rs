@@ -202,21 +202,14 @@ fn copy(from: &[f32], to: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::*;
     use crate::cases;
     use betz_runtime::psc::LowPass;
+    use betz_testkit::context;
 
     /// Largest relative error of scores.
     const TOLERANCE: f64 = 1e-9;
-
-    /// The first device, or a word on why the test is skipped.
-    fn device(test: &str) -> Option<Arc<Context>> {
-        Context::open(0)
-            .map_err(|e| eprintln!("{test}: skipped: {}", e.message()))
-            .ok()
-    }
 
     fn close(expected: &Evaluation, got: &Evaluation, what: &str) {
         assert_eq!(
@@ -240,9 +233,7 @@ mod tests {
 
     #[test]
     fn equal_the_cpus_for_any_segments_delays_and_gaps() {
-        let Some(context) = device("scores") else {
-            return;
-        };
+        let Some(context) = context() else { return };
         for case in cases::all() {
             let data = &case.data;
             let width = data.outputs.len();
@@ -274,9 +265,7 @@ mod tests {
 
     #[test]
     fn a_decoders_scores_equal_the_cpus_however_time_is_cut() {
-        let Some(context) = device("evaluate") else {
-            return;
-        };
+        let Some(context) = context() else { return };
         let segments = [(5, 9000), (9000, 9001), (9500, 25_000)];
         let spikes = cases::random_spikes(3, 8, 25_000, 40_000);
         let data = cases::dataset(8, &segments, spikes, 2);
@@ -315,9 +304,7 @@ mod tests {
     /// Far from zero, over several slices' parts; infinite values; a constant output.
     #[test]
     fn sums_keep_their_digits() {
-        let Some(context) = device("sums") else {
-            return;
-        };
+        let Some(context) = context() else { return };
         let mut data = cases::dataset(1, &[(0, 30_000), (30_000, 70_000)], vec![], 3);
         for (i, x) in data.behavior.iter_mut().enumerate() {
             let t = (i / 3) as f32;

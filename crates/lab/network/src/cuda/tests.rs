@@ -4,19 +4,11 @@ use betz_device::Device;
 
 use super::limits::can;
 use super::*;
+pub(super) use betz_testkit::device;
+
 use crate::cases::{self, Case};
 use crate::spec::{NetworkSpec, Threshold};
 use crate::{Network, Window};
-
-pub(super) fn device() -> Option<Device> {
-    match Device::cuda(0) {
-        Ok(device) => Some(device),
-        Err(error) => {
-            eprintln!("skipped: {}", error.message());
-            None
-        }
-    }
-}
 
 fn spec(length: usize, step: usize, threshold: f64) -> NetworkSpec {
     NetworkSpec::pearson(Window { length, step }).threshold(Threshold::Absolute(threshold))

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use betz_formats::voltage::{Gap, StreamKind, VoltageRecording, VoltageStream};
+use betz_testkit::npy::npy;
 use serde_json::Value;
 
 fn fixtures() -> PathBuf {
@@ -168,23 +169,6 @@ fn unknown_positions_and_gains_are_said() {
     }
 }
 
-/// A little-endian array of 64-bit integers in NumPy's format.
-fn npy(path: &Path, values: &[i64]) {
-    let mut header = format!(
-        "{{'descr': '<i8', 'fortran_order': False, 'shape': ({},), }}",
-        values.len()
-    );
-    while !(header.len() + 11).is_multiple_of(64) {
-        header.push(' ');
-    }
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((header.len() as u16 + 1).to_le_bytes());
-    bytes.extend(header.as_bytes());
-    bytes.push(b'\n');
-    values.iter().for_each(|v| bytes.extend(v.to_le_bytes()));
-    std::fs::write(path, bytes).unwrap();
-}
-
 /// An Open Ephys recording of 8 channels with the real header, and samples of these numbers.
 fn open_ephys(folder: &Path, numbers: &[i64]) -> PathBuf {
     let header = folder.join("structure.oebin");
@@ -192,7 +176,7 @@ fn open_ephys(folder: &Path, numbers: &[i64]) -> PathBuf {
     let data = folder.join("continuous/Neuropix-PXI-100.ProbeA");
     std::fs::create_dir_all(&data).unwrap();
     std::fs::write(data.join("continuous.dat"), vec![0; numbers.len() * 16]).unwrap();
-    npy(&data.join("sample_numbers.npy"), numbers);
+    std::fs::write(data.join("sample_numbers.npy"), npy(numbers)).unwrap();
     header
 }
 

@@ -1,22 +1,10 @@
 //! Clocks of simulated sources: drift, jitter, bursts, jumps and resets, with the truth beside them.
 
+use betz_base::random::Random;
 use betz_live::Clock;
 
-/// SplitMix64, and what is drawn of it.
-struct Random(u64);
-
-impl Random {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn exponential(&mut self) -> f64 {
-        -(1.0 - self.uniform()).ln()
-    }
+fn exponential(random: &mut Random) -> f64 {
+    -(1.0 - random.uniform()).ln()
 }
 
 #[derive(Clone, Copy)]
@@ -51,20 +39,20 @@ fn simulate(
     shift: &dyn Fn(f64) -> f64,
     hear: &mut dyn FnMut(&Clock, f64, f64),
 ) {
-    let (mut random, mut clock) = (Random(seed), Clock::new(0.5e-3));
+    let (mut random, mut clock) = (Random::new(seed), Clock::new(0.5e-3));
     let (mut time, mut last, mut queue, mut burst) = (0.0, 0.0, 0.0, 1.0);
     let mut question = 0.5;
     while time < seconds {
         time += 1.0 / path.rate;
         if path.bursts && time > burst {
             queue = time + 0.02 + 0.18 * random.uniform();
-            burst = time + 0.3 + 5.0 * random.exponential();
+            burst = time + 0.3 + 5.0 * exponential(&mut random);
         }
         if random.uniform() < path.loss {
             continue;
         }
         let device = 1000.0 + time * (1.0 + path.drift) + shift(time);
-        let mut arrival = time + path.least + path.jitter * random.exponential();
+        let mut arrival = time + path.least + path.jitter * exponential(&mut random);
         if queue > time {
             arrival = arrival.max(queue + path.least);
         }
@@ -74,7 +62,7 @@ fn simulate(
             && time > question
         {
             question = time + 1.0 / per_second;
-            let there = least + path.jitter * random.exponential();
+            let there = least + path.jitter * exponential(&mut random);
             let asked = time - there;
             clock.add_probe(device, asked, last.max(time + least));
         }
@@ -121,7 +109,7 @@ fn a_drifting_source_is_within_half_its_path_and_50_us() {
 
 #[test]
 fn bounds_hold_over_random_sources() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for seed in 0..150 {
         let path = Path {
             drift: (2.0 * random.uniform() - 1.0) * 100e-6,
@@ -210,7 +198,7 @@ fn a_source_that_is_asked_is_within_half_of_what_its_path_is_measured_to_be() {
 
 #[test]
 fn bounds_hold_over_random_sources_that_are_asked_whatever_the_plan_says_of_their_path() {
-    let mut random = Random(13);
+    let mut random = Random::new(13);
     for seed in 0..60 {
         let path = Path {
             drift: (2.0 * random.uniform() - 1.0) * 100e-6,

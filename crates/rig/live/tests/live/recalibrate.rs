@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use betz_base::random::Random;
 use betz_live::{Live, Until, check};
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
 use betz_rigs::rig::{Block, Samples, Signal};
@@ -20,26 +21,13 @@ const WINDOW: usize = 6000;
 /// Rows of a block.
 const ROWS: usize = 10;
 
-/// Uniform numbers from 0 to 1 (Steele's splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn draw(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
-
 /// Counts, (step, channel), and places, (step, 2), of reaches in random directions; each spike is kept with its channel's share.
 fn reaches(seed: u64, steps: usize, share: fn(usize) -> f64) -> (Vec<f32>, Vec<f32>) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (mut counts, mut places, mut angle) = (Vec::new(), Vec::new(), 0.0);
     for step in 0..steps {
         if step % REACH == 0 {
-            angle = random.draw() * std::f64::consts::TAU;
+            angle = random.uniform() * std::f64::consts::TAU;
         }
         let t = (step % REACH) as f64 / REACH as f64 * std::f64::consts::TAU;
         let reach = (1.0 - t.cos()) / 2.0;
@@ -48,7 +36,7 @@ fn reaches(seed: u64, steps: usize, share: fn(usize) -> f64) -> (Vec<f32>, Vec<f
         for channel in 0..CHANNELS {
             let tuned = channel as f64 * 2.4;
             let p = 0.3 + 0.28 * (place[0] * tuned.cos() + place[1] * tuned.sin());
-            let fires = random.draw() < p && random.draw() < share(channel);
+            let fires = random.uniform() < p && random.uniform() < share(channel);
             counts.push(f32::from(u8::from(fires)));
         }
     }

@@ -1,7 +1,5 @@
 //! Batch decoding on a device against the CPU's.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
@@ -11,16 +9,10 @@ use crate::psc::tests::{banks, cases, dataset, datasets, low_passes};
 use betz_recording::{Dataset, OutputInfo, Segment};
 use betz_runtime::model::{DecoderParts, Limits};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
+use betz_testkit::context;
 
 /// Largest relative error of estimates: twice the rounding of f32.
 const TOLERANCE: f32 = 2e-7;
-
-/// The first device; prints why the test is skipped if there is none.
-fn device(test: &str) -> Option<Arc<Context>> {
-    Context::open(0)
-        .map_err(|e| eprintln!("{test}: skipped: {}", e.message()))
-        .ok()
-}
 
 /// Creates a decoder for `data` with weights of either sign.
 fn any_decoder(data: &Dataset, bank: FilterBank, low_pass: Option<LowPass>, n: usize) -> Decoder {
@@ -74,9 +66,7 @@ fn close(expected: &[f32], got: &[f32], what: &str) {
 
 #[test]
 fn counts_and_signals_are_decoded_as_on_the_cpu() {
-    let Some(context) = device("decoding counts") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let mut signal = counted();
     let values = (0..signal.spikes.len()).map(|i| (i as f32 * 0.7).sin() * 3.0);
     signal.spikes.weights = values.collect();
@@ -93,9 +83,7 @@ fn counts_and_signals_are_decoded_as_on_the_cpu() {
 
 #[test]
 fn equals_the_cpus_estimates_in_every_case() {
-    let Some(context) = device("decode") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let mut runner = TestRunner::new(cases(48));
     let strategy = (datasets(), banks(), low_passes(), 1usize..7);
     let outcome = runner.run(&strategy, |(data, bank, low_pass, outputs)| {
@@ -127,9 +115,7 @@ fn equals_the_cpus_estimates_in_every_case() {
 /// Trials over many tiles, with a cap that cuts them into slices.
 #[test]
 fn slices_of_time_do_not_show() {
-    let Some(context) = device("slices") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let segments = [
         (3, 4),
         (10, 4096),
@@ -176,9 +162,7 @@ fn slices_of_time_do_not_show() {
 
 #[test]
 fn what_is_damaged_is_refused_and_the_device_stays_usable() {
-    let Some(context) = device("damage") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let (data, decoder) = (data(), decoder(None));
     let expected = decode(&context, &decoder, &data).unwrap();
     let mut unknown = data.clone();

@@ -9,6 +9,7 @@ use crate::gram::tests::{scales, signal, worst, worst_about_means};
 use crate::solve::{self, FeatureNames, MaskPolicy, Solver};
 use betz_device::cuda::Context;
 use betz_recording::Dataset;
+use betz_testkit::context;
 
 /// Largest error of Γ, Υ and Σa; see `worst`.
 const TOLERANCE: f64 = 2e-6;
@@ -16,13 +17,6 @@ const TOLERANCE: f64 = 2e-6;
 /// The same for the dense path, whose responses have 16 bits: in a short recording their rounding
 /// does not average out.
 const DENSE_TOLERANCE: f64 = 1.2e-5;
-
-/// The first device; prints why the test is skipped if there is none.
-fn device(test: &str) -> Option<Arc<Context>> {
-    Context::open(0)
-        .map_err(|e| eprintln!("{test}: skipped: {}", e.message()))
-        .ok()
-}
 
 fn request(case: &Case, path: GramPath) -> Request<'_> {
     Request {
@@ -90,9 +84,7 @@ fn the_dense_path_stands_in_where_either_will_do_and_spikes_do_not_fit() {
 }
 
 fn every_case(wanted: GramPath, tolerance: f64) {
-    let Some(context) = device(wanted.name()) else {
-        return;
-    };
+    let Some(context) = context() else { return };
     for case in cases::all() {
         let run = || {
             normal_equations(
@@ -117,9 +109,7 @@ fn every_case(wanted: GramPath, tolerance: f64) {
 
 #[test]
 fn a_busy_regular_channel_among_silent_ones_keeps_its_digits() {
-    let Some(context) = device("a busy channel") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     for case in cases::busy_regular() {
         let (data, bank, delay) = (&case.data, &case.bank, case.delay_steps);
         let expected = oracle::normal_equations(data, bank, None, delay).unwrap();
@@ -145,9 +135,7 @@ fn a_busy_regular_channel_among_silent_ones_keeps_its_digits() {
 /// are over parts of it, and what they are off by does not grow with the recording.
 #[test]
 fn an_hour_keeps_its_digits() {
-    let Some(context) = device("an hour") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let steps = 14_400_000i64;
     let mut spikes = cases::random_spikes(8, 24, steps, 1_500_000);
     spikes.extend((0..steps / 2).map(|i| (2 * i, 24)));
@@ -182,9 +170,7 @@ fn an_hour_keeps_its_digits() {
 /// with rounds as long as they come and of a chunk each.
 #[test]
 fn a_channel_that_falls_silent_keeps_its_digits() {
-    let Some(context) = device("silence") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let (steps, early) = (2_500_000i64, 200_000i64);
     let mut spikes = cases::random_spikes(4, 6, steps, 50_000);
     spikes.extend((0..early / 5).map(|i| (5 * i, 6)));
@@ -222,9 +208,7 @@ fn a_channel_that_falls_silent_keeps_its_digits() {
 /// Sums about the means depend neither on where a channel's zero is nor on its unit, in either precision.
 #[test]
 fn what_varies_is_known_wherever_zero_is_on_a_device() {
-    let Some(context) = device("a mean") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let bank = cases::bank(&[(1.0 / 40.0, 0)]);
     let mut beyond = Vec::new();
     for offset in [0.0, 1e3, 1e4, -32_768.0] {
@@ -258,9 +242,7 @@ fn what_varies_is_known_wherever_zero_is_on_a_device() {
 fn event_path_equals_the_oracle_on_random_shapes() {
     use rand::{RngExt, SeedableRng};
 
-    let Some(context) = device("random shapes") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let exhaustive = std::env::var_os("BETZ_EXHAUSTIVE").is_some();
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(5);
     for round in 0..if exhaustive { 400 } else { 40 } {
@@ -315,9 +297,7 @@ fn event_path_equals_the_oracle_on_random_shapes() {
 /// More channels than a tile has rows, and more spikes than a tile keeps on chip.
 #[test]
 fn event_path_equals_the_dense_path_on_large_shapes() {
-    let Some(context) = device("large shapes") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     for (channels, steps, count) in [
         (2100, 3000, 60_000),
         (1025, 1500, 20_000),
@@ -350,9 +330,7 @@ fn event_path_equals_the_dense_path_on_large_shapes() {
 
 #[test]
 fn the_device_solves_as_the_cpu_does() {
-    let Some(context) = device("solver") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let mut solved = 0;
     for case in cases::all() {
         let request = request(&case, GramPath::Event);
@@ -403,9 +381,7 @@ fn the_device_solves_as_the_cpu_does() {
 /// A failure leaves the device usable and its memory given back.
 #[test]
 fn a_failed_operation_leaves_the_device_usable() {
-    let Some(context) = device("failure") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let case = cases::all().remove(0);
     let run = |data: &Dataset| {
         normal_equations(

@@ -1,7 +1,5 @@
 //! Every case of the CPU's suite on a device, against the same oracle.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
@@ -11,16 +9,10 @@ use crate::psc::tests::{banks, cases, dataset, datasets, low_passes, peaks, wors
 use betz_device::cuda::Context;
 use betz_recording::{Dataset, Segment};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
+use betz_testkit::context;
 
 /// Largest error of responses; see `worst`.
 const TOLERANCE: f64 = 1e-5;
-
-/// The first device; prints why the test is skipped if there is none.
-fn device(test: &str) -> Option<Arc<Context>> {
-    Context::open(0)
-        .map_err(|e| eprintln!("{test}: skipped: {}", e.message()))
-        .ok()
-}
 
 /// Counts of every channel and step, row-major (channels, steps).
 fn counts(data: &Dataset) -> Vec<f32> {
@@ -93,9 +85,7 @@ fn responses(
 
 #[test]
 fn the_recursion_equals_the_oracle_in_every_case() {
-    let Some(context) = device("responses") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let mut runner = TestRunner::new(cases(48));
     let strategy = (datasets(), banks(), low_passes());
     let outcome = runner.run(&strategy, |(data, bank, low_pass)| {
@@ -130,9 +120,7 @@ fn long_recording() -> (Dataset, FilterBank) {
 
 #[test]
 fn tiles_and_slices_do_not_show() {
-    let Some(context) = device("tiles") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let (data, bank) = long_recording();
     for low_pass in [None, Some((8, 4.0)), Some((3, 60.0)), Some((5, 499.0))] {
         let low_pass = low_pass.map(|(order, cutoff_hz)| LowPass { order, cutoff_hz });

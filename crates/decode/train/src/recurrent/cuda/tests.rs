@@ -4,17 +4,8 @@ use super::super::samples::{Samples, runs};
 use super::super::shape::Shape;
 use super::super::tests::wave;
 use super::*;
+use betz_testkit::context;
 use pulp::Arch;
-
-fn context() -> Option<Arc<Context>> {
-    match Context::open(0) {
-        Ok(context) => Some(context),
-        Err(error) => {
-            eprintln!("skipped: {}", error.message());
-            None
-        }
-    }
-}
 
 /// Distance of two lists, as a share of the first one's length.
 fn apart(a: &[f32], b: &[f32]) -> f64 {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use betz_device::cuda::Context;
+use betz_testkit::context;
 
 use super::super::{Engine, Machine, Options};
 use super::{Design, Group, OnDevice};
@@ -11,16 +12,6 @@ use crate::{Network, Neuron, Population, Projection, Rule, Spike, models};
 
 #[path = "../../../tests/spiking/cases.rs"]
 mod cases;
-
-fn device() -> Option<Arc<Context>> {
-    match Context::open(0) {
-        Ok(context) => Some(context),
-        Err(error) => {
-            eprintln!("skipped: {}", error.message());
-            None
-        }
-    }
-}
 
 fn options(network: &Network) -> Options {
     Options {
@@ -129,7 +120,7 @@ fn agree(context: &Arc<Context>, network: &Network, steps: u64, name: &str) {
 
 #[test]
 fn cuda_gives_the_spikes_of_the_threads() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     for (i, network) in cases::cases().iter().enumerate() {
         agree(&context, network, 150, &format!("case {i}"));
     }
@@ -137,7 +128,7 @@ fn cuda_gives_the_spikes_of_the_threads() {
 
 #[test]
 fn cuda_gives_the_spikes_of_named_models() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     let pd14 = models::pd14(0.05, 5).unwrap();
     agree(&context, &pd14, 1_500, "pd14");
     let brunel = models::brunel(0.3, 5.0, 2.0, 2).unwrap();
@@ -158,7 +149,7 @@ fn cuda_gives_the_spikes_of_named_models() {
 
 #[test]
 fn cuda_integrates_models_as_the_threads_do() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     let mut network = cases::zoo(3);
     // Listed spikes are fired on the CPU.
     network.populations.pop();
@@ -213,7 +204,7 @@ fn cuda_integrates_models_as_the_threads_do() {
 
 #[test]
 fn cuda_reports_potentials_that_leave_the_numbers() {
-    let Some(_) = device() else { return };
+    let Some(_) = context() else { return };
     let mut network = Network::new(0.1, 1);
     let mut population = Population::new("far", 10);
     population.neuron = Neuron::Model(crate::NeuronModel::new("lif"));
@@ -239,7 +230,7 @@ fn cuda_reports_potentials_that_leave_the_numbers() {
 
 #[test]
 fn cuda_lists_hold_what_fires_at_once() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     // Every neuron fires in step 0: more than lists hold, more than a message holds.
     let mut network = models::pd14(0.08, 5).unwrap();
     for population in &mut network.populations {
@@ -250,7 +241,7 @@ fn cuda_lists_hold_what_fires_at_once() {
 
 #[test]
 fn cuda_takes_spikes_and_currents_by_call() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     let mut network = Network::new(0.1, 3);
     let mut sources = Population::new("in", 40);
     sources.neuron = Neuron::Source;
@@ -320,7 +311,7 @@ fn cuda_takes_spikes_and_currents_by_call() {
 
 #[test]
 fn cuda_refuses_what_it_has_no_room_for() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     let network = models::pd14(0.05, 5).unwrap();
     // Every cap from nothing on: refused with the plan, or built; never half of it.
     let mut built = 0;

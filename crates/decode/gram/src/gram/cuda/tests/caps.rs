@@ -75,9 +75,7 @@ fn expected_sums(case: &Case) -> (NormalEquations, f64) {
 /// the cap, and the smallest that the error names works where a byte less does not.
 #[test]
 fn every_cap_down_to_the_smallest_gives_the_same_sums() {
-    let Some(context) = device("caps") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let exhaustive = std::env::var_os("BETZ_EXHAUSTIVE").is_some();
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(9);
     for round in 0..if exhaustive { 60 } else { 10 } {
@@ -170,9 +168,7 @@ impl CappedSums<'_> {
 /// A cap that is too small is an error, after which the device works as before and has its memory.
 #[test]
 fn a_cap_too_small_leaves_the_device_usable() {
-    let Some(context) = device("cap too small") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let case = cases::all().remove(0);
     let run = |path| {
         normal_equations(

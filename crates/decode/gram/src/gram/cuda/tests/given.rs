@@ -5,9 +5,7 @@ use crate::psc::{Block, Responses};
 
 #[test]
 fn given_responses_equal_the_oracle() {
-    let Some(context) = device("responses") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     for case in cases::all() {
         let data = &case.data;
         let features = data.channels() * case.bank.len();
@@ -43,9 +41,7 @@ fn given_responses_equal_the_oracle() {
 
 #[test]
 fn tf32_is_as_far_off_as_it_says() {
-    let Some(context) = device("tf32") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let spikes = cases::random_spikes(3, 150, 20_000, 60_000);
     let data = cases::dataset(150, &[(0, 20_000)], spikes, 2);
     let bank = cases::bank(&[(10.0, 1)]);

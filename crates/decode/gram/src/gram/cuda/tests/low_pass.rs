@@ -22,9 +22,7 @@ fn sums(context: &Arc<Context>, case: &Case, low_pass: LowPass) -> NormalEquatio
 
 #[test]
 fn a_low_pass_equals_the_oracle_and_repeats_bit_by_bit() {
-    let Some(context) = device("low-pass") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     for case in cases::all() {
         for (order, cutoff_hz) in [(4, 30.0), (1, 120.0), (8, 400.0)] {
             let low_pass = LowPass { order, cutoff_hz };
@@ -41,9 +39,7 @@ fn a_low_pass_equals_the_oracle_and_repeats_bit_by_bit() {
 /// Several rounds, and blocks of Γ that begin and end inside a channel.
 #[test]
 fn rounds_and_blocks_behind_a_low_pass_do_not_show() {
-    let Some(context) = device("low-pass in rounds") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let bounds = [(7, 3000), (3100, 70_000), (70_000, 70_800)];
     let spikes = cases::random_spikes(21, 40, 70_800, 60_000);
     let case = Case {
@@ -93,9 +89,7 @@ fn with_peak<T>(context: &Context, work: impl FnOnce() -> T) -> (T, u64) {
 /// takes, and rounds under a cap are far shorter than a tile.
 #[test]
 fn caps_hold_where_the_low_pass_takes_most() {
-    let Some(context) = device("caps behind a low-pass") else {
-        return;
-    };
+    let Some(context) = context() else { return };
     let contexts = std::slice::from_ref(&context);
     for (channels, filters) in [(400, &[(10.0, 0)][..]), (61, &[(10.0, 1), (3.0, 4)])] {
         let bounds = [(0, 4000), (4100, 9000)];

@@ -10,7 +10,7 @@ const WAYS: [SampledWay; 2] = [SampledWay::Gather, SampledWay::Transform];
 
 /// The first device, if cuFFT is there, too.
 fn device_that_transforms(test: &str) -> Option<Arc<Context>> {
-    let context = device(test)?;
+    let context = context()?;
     if !has_transforms() {
         eprintln!("{test}: skipped: no cuFFT");
         return None;
