@@ -46,7 +46,7 @@
 //! | [`graph`] | measures of a window's graph, communities, and what becomes of them over time |
 //! | [`spikes`] | spike trains: counts in bins, spike-time tiling |
 //! | [`surrogate`] | thresholds that chance seldom reaches |
-//! | [`live`] | the network of counts as they come |
+//! | [`live`] | networks of counts and of samples as they come |
 //! | [`export`] | CSV, GraphML, GEXF, spells |
 //! | `file` | networks as `.npz` (feature `npz`) |
 //! | [`oracle`] | every measure as plain loops |

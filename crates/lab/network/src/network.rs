@@ -1,8 +1,10 @@
 //! A network that changes from window to window: its edges, and what they were made with.
 
+use betz_base::{Error, Result};
+
 use crate::engine::ChunkEdges;
 use crate::oracle::UndefinedReason;
-use crate::spec::NetworkSpec;
+use crate::spec::{Measure, NetworkSpec};
 use crate::window::Chunk;
 
 /// The origin of a network, and counts of its computation.
@@ -86,7 +88,8 @@ pub struct Network {
 }
 
 impl Network {
-    pub(crate) fn empty(meta: Meta) -> Self {
+    /// A network without windows, to which [`push`](Self::push) adds some.
+    pub fn empty(meta: Meta) -> Self {
         Self {
             meta,
             window_start: Vec::new(),
@@ -99,6 +102,65 @@ impl Network {
             undefined: Vec::new(),
             why: Vec::new(),
         }
+    }
+
+    /// The same with other words on its origin, and other counts.
+    #[must_use]
+    pub fn with_meta(self, meta: Meta) -> Self {
+        Self { meta, ..self }
+    }
+
+    /// Adds a window behind the last. Its edges are by (i, j), and it begins after the last one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a window that begins no later than the last one, lags where windows before have none (or
+    /// the other way round), and edges of nodes that are not there or not by (i, j), i < j.
+    pub fn push(&mut self, window: &WindowEdges<'_>) -> Result<()> {
+        let nodes = self.meta.nodes as u32;
+        let pairs = || window.i.iter().zip(window.j);
+        let ordered = pairs().is_sorted_by(|a, b| a < b);
+        if !ordered || pairs().any(|(i, j)| i >= j || *j >= nodes) {
+            return Err(Error::argument(format!(
+                "window {}: expected edges i < j of {nodes} nodes by (i, j), got others",
+                self.len()
+            )));
+        }
+        if let Some(last) = self
+            .window_start
+            .last()
+            .filter(|last| **last >= window.start)
+        {
+            return Err(Error::argument(format!(
+                "window {}: expected a start after {last}, got {}",
+                self.len(),
+                window.start
+            )));
+        }
+        let lags =
+            usize::from(matches!(self.meta.spec.measure, Measure::Lagged { .. })) * window.len();
+        if window.lag.len() != lags
+            || window.i.len() != window.len()
+            || window.j.len() != window.len()
+        {
+            return Err(Error::argument(format!(
+                "window {}: expected two nodes for each of {} edges and {lags} lags, got {}, {} and {}",
+                self.len(),
+                window.len(),
+                window.i.len(),
+                window.j.len(),
+                window.lag.len()
+            )));
+        }
+        self.window_start.push(window.start);
+        self.i.extend_from_slice(window.i);
+        self.j.extend_from_slice(window.j);
+        self.r.extend_from_slice(window.r);
+        self.lag.extend_from_slice(window.lag);
+        self.undefined.extend_from_slice(window.undefined);
+        self.why.extend_from_slice(window.why);
+        self.indptr.push(self.r.len() as u64);
+        self.undefined_indptr.push(self.undefined.len() as u64);
+        Ok(())
     }
 
     /// Takes over the windows of a chunk.

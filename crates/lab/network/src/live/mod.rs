@@ -1,6 +1,7 @@
-//! The network of counts as they come: bin after bin, the same edges as [`Plan`](crate::Plan) finds in
-//! the recorded bins.
+//! Networks as their signals come: of counts, bin after bin, and of samples of any kind ([`SampleNetwork`]). The edges
+//! are those that [`Plan`](crate::Plan) finds in the recorded bins or samples.
 //!
+//! # Counts
 //! Sums of counts and of their products are whole numbers: what enters is added, what leaves is
 //! subtracted, and nothing ever drifts. A correlation is computed from them in f64; one that is within
 //! 10⁻⁹ of the threshold is decided as the oracle decides it.
@@ -14,6 +15,9 @@ mod bin_tests;
 mod bins;
 mod feed;
 #[cfg(test)]
+mod sample_tests;
+mod samples;
+#[cfg(test)]
 mod tests;
 mod thread;
 
@@ -21,6 +25,7 @@ use betz_base::{Error, Result};
 
 pub use bins::LiveCounts;
 pub use feed::LiveFeed;
+pub use samples::{SampleCounts, SampleNetwork};
 pub use thread::{LiveConfig, LiveHandle, LiveStats, LiveWindow, open};
 
 use crate::network::WindowEdges;
