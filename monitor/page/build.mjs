@@ -13,7 +13,8 @@ const options = {
   entryPoints: { app: "src/app.tsx", more: "src/more.ts" }, outdir: "dist", bundle: true, minify: true, format: "esm", target: "es2022",
   // What both scripts need is a third; there is but one such, so its name says enough.
   splitting: true, chunkNames: "shared",
-  jsx: "automatic", jsxImportSource: "preact", legalComments: "eof", logLevel: "warning", charset: "utf8",
+  // Calls of a function, whose arguments are the children: two thousand bytes fewer than objects with their list.
+  tsconfigRaw: { compilerOptions: { target: "es2022", jsx: "react", jsxFactory: "jsxElement", jsxFragmentFactory: "jsxFragment" } }, inject: ["src/jsx.ts"], legalComments: "eof", logLevel: "warning", charset: "utf8",
 };
 // The packages carry their licences in files, not in comments that a minifier keeps.
 const NOTICE = "/*! Preact and @preact/signals, MIT licence, Copyright (c) 2015-present Jason Miller and the Preact team */\n";
@@ -22,7 +23,7 @@ rmSync("dist", { recursive: true, force: true });
 mkdirSync("dist");
 copyFileSync("src/index.html", "dist/index.html");
 // A script that others do not import: it runs before they are there.
-const begin = { ...options, entryPoints: { begin: "src/begin.ts" }, format: "iife", splitting: false };
+const begin = { ...options, entryPoints: { begin: "src/begin.ts" }, format: "iife", splitting: false, inject: [] };
 if (process.argv.includes("--watch")) {
   await (await context({ ...begin, sourcemap: "inline" })).watch();
   await (await context({ ...options, sourcemap: "inline" })).watch();

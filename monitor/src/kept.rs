@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::app::{App, AppState, json_of};
 use crate::explore::network::{NamedNetwork, NetworkView};
+use crate::live_network::LiveShared;
 use betz_base::lock::lock;
 
 /// Largest number of networks of the store that stay in memory after pages looked at them.
@@ -66,6 +67,8 @@ pub(crate) struct NetworkSlot {
     pub(crate) name: String,
     /// `None` until it is read from the store, after others of the store were looked at, and after it was deleted.
     pub(crate) view: Option<Arc<NetworkView>>,
+    /// Windows that grow; there is no `view` then.
+    pub(crate) live: Option<Arc<LiveShared>>,
     /// Its number in the store.
     pub(crate) kept: Option<i64>,
     /// True if it was read from the store: this server had it from nowhere else.
@@ -81,6 +84,20 @@ impl NetworkSlot {
         Self {
             name: view.name().to_owned(),
             view: Some(Arc::new(view)),
+            live: None,
+            kept: None,
+            from_store: false,
+            looked: 0,
+            deleted: false,
+        }
+    }
+
+    /// A network that grows.
+    pub(crate) fn of_live(name: &str, live: Arc<LiveShared>) -> Self {
+        Self {
+            name: name.to_owned(),
+            view: None,
+            live: Some(live),
             kept: None,
             from_store: false,
             looked: 0,
@@ -102,7 +119,7 @@ impl NetworkSlot {
     }
 
     fn delete(&mut self) {
-        (self.view, self.kept, self.deleted) = (None, None, true);
+        (self.view, self.live, self.kept, self.deleted) = (None, None, None, true);
     }
 }
 
@@ -126,6 +143,7 @@ pub(crate) fn update(app: &AppState) -> Result<()> {
             slots.push(NetworkSlot {
                 name: kept.name,
                 view: None,
+                live: None,
                 kept: Some(kept.id),
                 from_store: true,
                 looked: 0,
@@ -136,8 +154,16 @@ pub(crate) fn update(app: &AppState) -> Result<()> {
     Ok(())
 }
 
-/// Name and network of a number; read from the store if it was not yet. `None` if there is none.
-pub(crate) fn find(app: &AppState, id: usize) -> Result<Option<(String, Arc<NetworkView>)>> {
+/// Name and network of a number; read from the store if it was not yet. `None` if there is none. Of a network that
+/// grows, the view of this version or, if it is gone, the newest.
+pub(crate) fn find(
+    app: &AppState,
+    id: usize,
+    version: Option<u64>,
+) -> Result<Option<(String, Arc<NetworkView>)>> {
+    if let Some((name, live)) = live(app, id) {
+        return Ok(live.view(&name, version)?.map(|(_, view)| (name, view)));
+    }
     let look = || {
         let mut slots = lock(&app.networks);
         let look = next_look(&slots);
@@ -167,6 +193,13 @@ pub(crate) fn find(app: &AppState, id: usize) -> Result<Option<(String, Arc<Netw
     Ok(Some((name, view)))
 }
 
+/// Name and windows of a network that grows, if the number is that of one.
+pub(crate) fn live(app: &AppState, id: usize) -> Option<(String, Arc<LiveShared>)> {
+    let slots = lock(&app.networks);
+    let slot = slots.get(id).filter(|slot| !slot.deleted)?;
+    Some((slot.name.clone(), slot.live.clone()?))
+}
+
 /// The number of the next look.
 fn next_look(slots: &[NetworkSlot]) -> u64 {
     slots.iter().map(|slot| slot.looked).max().unwrap_or(0) + 1
@@ -188,8 +221,11 @@ fn drop_oldest(slots: &mut [NetworkSlot]) {
 pub(crate) fn listed(app: &AppState) -> Value {
     let slots = lock(&app.networks);
     let named = (slots.iter().enumerate()).filter(|(_, slot)| !slot.deleted);
-    let named =
-        named.map(|(id, slot)| json!({"id": id, "name": slot.name, "kept": slot.kept.is_some()}));
+    let named = named.map(|(id, slot)| {
+        json!({
+            "id": id, "name": slot.name, "kept": slot.kept.is_some(), "live": slot.live.is_some(),
+        })
+    });
     json!(named.collect::<Vec<_>>())
 }
 
@@ -218,6 +254,8 @@ pub(crate) async fn change(
     let done = tokio::task::spawn_blocking(move || {
         update(&app)?;
         change_now(&app, &what, asked)?;
+        // A network that grows is kept as it is now, and listed as another one.
+        update(&app)?;
         Ok::<_, Error>(json!({"networks": listed(&app)}))
     });
     match done.await {
@@ -254,12 +292,30 @@ fn change_now(app: &AppState, what: &str, asked: Change) -> Result<()> {
     let found = {
         let slots = lock(&app.networks);
         let slot = slots.get(id).filter(|slot| !slot.deleted);
-        slot.map(|slot| (slot.name.clone(), slot.view.clone(), slot.kept))
+        slot.map(|slot| {
+            (
+                slot.name.clone(),
+                slot.view.clone(),
+                slot.kept,
+                slot.live.clone(),
+            )
+        })
     };
-    let (named, view, kept) = found.ok_or_else(|| {
+    let (named, view, kept, live) = found.ok_or_else(|| {
         Error::argument("id: expected a network of the list, got another or a deleted one")
     })?;
     let name = name.unwrap_or(named);
+    if let ("keep", Some(live)) = (what, &live) {
+        let view = live.view(&name, None)?;
+        let view = view.filter(|(_, view)| view.windows() > 0);
+        let (_, view) = view.ok_or_else(|| {
+            Error::argument(
+                "keep: expected a window, got a network whose first one has not come yet",
+            )
+        })?;
+        store.keep(&view.given(&name))?;
+        return Ok(());
+    }
     let kept = match (what, kept, view) {
         ("keep", None, Some(view)) => Some(store.keep(&view.given(&name))?),
         ("keep" | "name", Some(kept), _) => {

@@ -57,6 +57,7 @@ mod hub_state;
 mod kept;
 mod labels;
 mod latency;
+mod live_network;
 mod looking;
 mod maps;
 mod metrics;
@@ -99,6 +100,7 @@ pub use feed::{Feed, Truth};
 pub use guard::Token;
 pub use kept::{KeptName, NetworkStore};
 pub use labels::Label;
+pub use live_network::{LiveNetwork, LiveNodes, LiveStatus, NetworkChange, NetworkWish};
 pub use options::Options;
 pub use simulation::{SimulatedPopulation, Simulation, Wish};
 pub use source::{ModelCard, Source};
@@ -243,6 +245,20 @@ impl Monitor {
         };
         check_token(&options)?;
         Ok(Self::serve(source, shown, false, options)?.0)
+    }
+
+    /// Serves the page of a network that grows: windows come by [`LiveNetwork::push`]. If [`Options::control`] is set,
+    /// pages ask for other windows and thresholds ([`LiveNetwork::wish`]).
+    ///
+    /// # Errors
+    /// The errors of [`start`](Self::start).
+    pub fn open_live_network(name: &str, options: Options) -> Result<(Self, LiveNetwork)> {
+        check_token(&options)?;
+        let (monitor, _) = Self::serve(Source::nothing(name), Contents::default(), false, options)?;
+        let network = LiveNetwork::new();
+        let slot = kept::NetworkSlot::of_live(name, network.shared());
+        lock(&monitor.shared.networks).push(slot);
+        Ok((monitor, network))
     }
 
     /// Listens and starts the server's thread.

@@ -56,11 +56,35 @@ pub(crate) async fn image(State(app): State<App>) -> Response {
     }
 }
 
-pub(crate) async fn network(State(app): State<App>, Path(id): Path<usize>) -> Response {
+/// The version of a growing network that a page has.
+#[derive(Deserialize)]
+pub(crate) struct Since {
+    since: Option<u64>,
+}
+
+pub(crate) async fn network(
+    State(app): State<App>,
+    Path(id): Path<usize>,
+    Query(Since { since }): Query<Since>,
+) -> Response {
+    if let Some((name, live)) = kept::live(&app, id) {
+        if since == Some(live.version()) {
+            return json_of(&Value::Null);
+        }
+        let may_change = app.may_control;
+        let told = move || live.about(id, &name, may_change);
+        return match tokio::task::spawn_blocking(told).await {
+            Ok(Ok(about)) => json_of(&about),
+            Ok(Err(e)) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, e.message().to_owned()).into_response()
+            }
+            Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
+        };
+    }
     // It may be read from a store.
     let found = {
         let app = app.clone();
-        tokio::task::spawn_blocking(move || kept::find(&app, id)).await
+        tokio::task::spawn_blocking(move || kept::find(&app, id, None)).await
     };
     match found {
         Ok(Ok(Some((name, network)))) => {
@@ -78,6 +102,7 @@ pub(crate) async fn network(State(app): State<App>, Path(id): Path<usize>) -> Re
 pub(crate) struct Rule {
     #[serde(default)]
     rule: String,
+    version: Option<u64>,
 }
 
 fn is_peak(rule: &str) -> bool {
@@ -90,7 +115,10 @@ pub(crate) async fn timeline(
     Query(rule): Query<Rule>,
 ) -> Response {
     let peak = is_peak(&rule.rule);
-    at_work(&app, id, move |network| network.timeline(peak)).await
+    at_work(&app, id, rule.version, move |network| {
+        network.timeline(peak)
+    })
+    .await
 }
 
 #[derive(Deserialize)]
@@ -99,6 +127,7 @@ pub(crate) struct Edges {
     #[serde(default)]
     rule: String,
     limit: Option<usize>,
+    version: Option<u64>,
 }
 
 pub(crate) async fn edges(
@@ -112,7 +141,10 @@ pub(crate) async fn edges(
         peak: is_peak(&asked.rule),
         least: None,
     };
-    at_work(&app, id, move |network| network.edges(meant, limit)).await
+    at_work(&app, id, asked.version, move |network| {
+        network.edges(meant, limit)
+    })
+    .await
 }
 
 #[derive(Deserialize)]
@@ -126,6 +158,7 @@ pub(crate) struct LayoutQuery {
     seed: u64,
     #[serde(default)]
     warm: u8,
+    version: Option<u64>,
 }
 
 pub(crate) async fn layout(
@@ -133,7 +166,7 @@ pub(crate) async fn layout(
     Path(id): Path<usize>,
     Query(asked): Query<LayoutQuery>,
 ) -> Response {
-    let network = match looked(&app, id) {
+    let network = match looked(&app, id, asked.version) {
         Ok(network) => network,
         Err(refused) => return *refused,
     };
@@ -158,6 +191,7 @@ pub(crate) struct TrackQuery {
     threshold: Option<f32>,
     #[serde(default)]
     seed: u64,
+    version: Option<u64>,
 }
 
 pub(crate) async fn communities(
@@ -165,7 +199,7 @@ pub(crate) async fn communities(
     Path(id): Path<usize>,
     Query(asked): Query<TrackQuery>,
 ) -> Response {
-    let network = match looked(&app, id) {
+    let network = match looked(&app, id, asked.version) {
         Ok(network) => network,
         Err(refused) => return *refused,
     };
@@ -337,8 +371,8 @@ fn add(app: &AppState, network: NetworkView) -> betz_base::Result<usize> {
     Ok(all.len() - 1)
 }
 
-fn looked(app: &App, id: usize) -> Result<Arc<NetworkView>, Box<Response>> {
-    match kept::find(app, id) {
+fn looked(app: &App, id: usize, version: Option<u64>) -> Result<Arc<NetworkView>, Box<Response>> {
+    match kept::find(app, id, version) {
         Ok(Some((_, network))) => Ok(network),
         Ok(None) => Err(Box::new(not_there(app, id))),
         Err(e) => {
@@ -409,9 +443,10 @@ pub(crate) async fn occurrences(
 async fn at_work(
     app: &App,
     id: usize,
+    version: Option<u64>,
     work: impl FnOnce(&NetworkView) -> betz_base::Result<Bytes> + Send + 'static,
 ) -> Response {
-    let network = match looked(app, id) {
+    let network = match looked(app, id, version) {
         Ok(network) => network,
         Err(refused) => return *refused,
     };

@@ -30,7 +30,7 @@ use crate::guard::{Entry, policy_of};
 use crate::metrics::{self, ServerCounts};
 use crate::simulation::{SimulationHandle, SteerRequest};
 use crate::viewer::{self, FromPage};
-use crate::{expected, kept, looking, maps, page, parts, source::ModelCard, windows};
+use crate::{expected, kept, live_network, looking, maps, page, parts, source::ModelCard, windows};
 use betz_base::lock::lock;
 
 /// Largest number of pages that watch at a time.
@@ -143,6 +143,7 @@ fn router(app: App) -> Router {
         .route("/network/{id}/edges", get(looking::edges))
         .route("/network/{id}/layout", get(looking::layout))
         .route("/network/{id}/communities", get(looking::communities))
+        .route("/network/{id}/change", post(live_network::change))
         .route("/sessions/{what}", post(kept::change))
         .route("/expected", post(expected))
         .route("/control/{what}", post(control));

@@ -148,6 +148,10 @@ impl NetworkView {
         &self.given.name
     }
 
+    pub(crate) fn windows(&self) -> usize {
+        self.given.network.len()
+    }
+
     /// Description of the network, as JSON.
     pub(crate) fn json(&self, id: usize) -> Value {
         let network = &self.given.network;

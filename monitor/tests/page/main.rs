@@ -7,6 +7,7 @@ mod computing;
 mod control;
 mod embedded;
 mod gate;
+mod growing;
 mod history;
 mod kept;
 mod limits;

@@ -6,7 +6,10 @@ export interface Info {
   id: number; name: string; nodes: number; windows: number; edges: number; measure: string; sign: string; strict: boolean; distance: boolean;
   window: number; step: number; window_seconds: number | null; step_seconds: number | null; seconds: number[] | null;
   names: string[] | null; positions: (number[] | null)[] | null; levels: number[]; undefined: [number, number]; complete: boolean; peaks: boolean; device: string;
+  live?: Growth;
 }
+/** State of a network that grows; `version` goes up with its windows, and `changes` says whether pages may change it. */
+export interface Growth { version: number; rows: number; lost: number; total: number; skipped: number; ended: boolean; changes: boolean; sample_seconds: number | null; threshold?: number; density?: number; top?: number }
 /** Edges of a window, the strongest first. `key`: what a threshold is compared with. */
 export interface Edges { window: number; total: number; i: Uint32Array; j: Uint32Array; r: Float32Array; key: Float32Array; undefined: Uint32Array }
 export const NONE = 0xffffffff;

@@ -11,13 +11,15 @@ export interface Work { what: string; done: number; of: number; stop: AbortContr
 
 /** Windows whose edges are kept in the page, of each network. */
 const KEPT = 6;
-/** A session of the list; kept: the server's database has it. */
-export interface Offered { id: number; name: string; kept: boolean }
+/** A session of the list; kept: the server's database has it; live: it grows. */
+export interface Offered { id: number; name: string; kept: boolean; live: boolean }
 export const offered = signal<Offered[]>([]);
 /** The server has a database of sessions, and lets pages change it or only look. */
 export const keeping = signal<"changes" | "looks" | null>(null);
 /** Milliseconds after which a page asks for what others have kept. */
 const ASK_AGAIN = 5000;
+/** Milliseconds after which it asks for new windows of networks that grow. */
+const GROW = 250;
 export const image = signal<{ extent: number[] | null; picture: HTMLImageElement } | null>(null);
 export const loaded = signal<Loaded[]>([]);
 export const failure = signal<string | null>(null);
@@ -58,8 +60,8 @@ export const first = computed((): Loaded | undefined => loaded.value[0]);
 /** Networks of the address; `none` is none of them. */
 const wanted = computed(() => (more("n") ?? "0").split(",").map(Number).filter(n => Number.isInteger(n) && n >= 0).slice(0, 4));
 
-/** The moment that is looked at, in seconds (or windows, where nobody knows the time). */
-export const moment = computed(() => state.address.value.at ?? (first.value ? endOf(first.value.info, 0) : 0));
+/** The moment that is looked at, in seconds (or windows, where nobody knows the time); of a network that grows the newest. */
+export const moment = computed(() => state.address.value.at ?? (first.value ? endOf(first.value.info, first.value.info.live ? first.value.info.windows - 1 : 0) : 0));
 export const windowOf = (l: Loaded): number => windowAt(l.info, moment.value);
 
 /** Key that edges are compared with; by default the lowest at which the picture stays readable. */
@@ -92,8 +94,9 @@ export function nudge(by: number): void {
 }
 export const level = (l: Loaded): number => levelOf(l.info.levels, threshold.value);
 
+const keyed = (l: Loaded, which: Rule, window: number): string => `${l.info.id} ${which} ${window} ${l.info.live?.version ?? 0}`;
 export function edgesOf(l: Loaded): Edges | null {
-  const key = `${l.info.id} ${rule.value} ${windowOf(l)}`;
+  const key = keyed(l, rule.value, windowOf(l));
   return edges.value.get(key) ?? null;
 }
 /** Edges at the threshold in the window that is looked at. */
@@ -101,7 +104,7 @@ export const counted = (l: Loaded | undefined): number => { const e = l && edges
 
 export function goTo(l: Loaded, window: number): void {
   const k = Math.min(l.info.windows - 1, Math.max(0, window));
-  state.go({ at: Number(endOf(l.info, k).toFixed(3)) });
+  state.go({ at: l.info.live && k === l.info.windows - 1 ? null : Number(endOf(l.info, k).toFixed(3)) });
 }
 export function shift(by: number): void {
   const l = first.value;
@@ -146,22 +149,54 @@ async function json<T>(path: string): Promise<T> {
 }
 
 const known = new Map<number, Loaded>();
-async function load(id: number): Promise<Loaded> {
-  const found = known.get(id);
-  if (found) return found;
-  const info = await json<Info>(`api/network/${id}`);
-  const l: Loaded = { info, counts: { every: null, peak: null }, forced: null, communities: new Map(), slots: new Map(), events: [] };
-  l.counts.every = numbers(await frames(`api/network/${id}/timeline`), More.Count);
+/** Part of a query that names the version of a network that grows. */
+const versioned = (l: Loaded): string => l.info.live ? `&version=${l.info.live.version}` : "";
+async function load(id: number): Promise<Loaded | null> {
+  return known.get(id) ?? await fetched(id, await json<Info>(`api/network/${id}`));
+}
+/** A network with its counts; null before its first window, and if the server has a newer version by now. */
+async function fetched(id: number, info: Info): Promise<Loaded | null> {
+  if (info.live && info.windows === 0) return null;
+  const l: Loaded = { info, counts: { every: null, peak: null }, forced: known.get(id)?.forced ?? null, communities: new Map(), slots: new Map(), events: [] };
+  const counts = numbers(await frames(`api/network/${id}/timeline?rule=every${versioned(l)}`), More.Count);
+  if (info.live && counts.length !== info.windows * info.levels.length) return null;
+  l.counts.every = counts;
   known.set(id, l);
   return l;
 }
 
+/** Takes the newest windows of networks that grow, with the edges that are looked at next: the picture does not wait for them. */
+let growing = false;
+async function grow(): Promise<void> {
+  const ids = wanted.value.filter(id => offered.value.some(o => o.id === id && o.live));
+  if (growing || ids.length === 0 || document.visibilityState !== "visible") return;
+  growing = true;
+  try {
+    for (const id of ids) {
+      const info = await json<Info | null>(`api/network/${id}?since=${known.get(id)?.info.live?.version ?? 0}`), l = info && await fetched(id, info);
+      if (!l) continue;
+      await fetchEdges(l, rule.value, state.address.value.at === null ? l.info.windows - 1 : windowOf(l));
+      const all = wanted.value.map(w => known.get(w));
+      loaded.value = all.filter(x => x !== undefined);
+    }
+  } catch (e) { failure.value = String((e as Error).message); }
+  finally { growing = false; }
+}
+
+/** Asks for another window or threshold of a network that grows. */
+export async function ask(l: Loaded, change: Record<string, number>): Promise<void> {
+  try {
+    const answer = await fetch(`api/network/${l.info.id}/change`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(change) });
+    failure.value = answer.ok ? null : await answer.text();
+  } catch (e) { failure.value = String((e as Error).message); }
+}
+
 async function fetchEdges(l: Loaded, which: Rule, window: number): Promise<void> {
-  const key = `${l.info.id} ${which} ${window}`;
+  const key = keyed(l, which, window);
   if (asked.has(key) || edges.value.has(key)) return;
   asked.add(key);
   try {
-    const f = await frames(`api/network/${l.info.id}/edges?window=${window}&rule=${which}`);
+    const f = await frames(`api/network/${l.info.id}/edges?window=${window}&rule=${which}${versioned(l)}`);
     const r = floats(f, More.Value), e: Edges = { window, total: f.ticks, i: numbers(f, More.I), j: numbers(f, More.J), r, key: r.map(v => keyOf(l.info.distance, v)), undefined: numbers(f, More.Undefined) };
     const next = new Map(edges.value);
     next.set(key, e);
@@ -178,7 +213,7 @@ export async function arrange(): Promise<void> {
   const l = first.value;
   if (!l) return;
   say({ pl: "force" });
-  await job("layout", stop => follow(`api/network/${l.info.id}/layout?window=${windowOf(l)}&rule=${rule.value}&threshold=${threshold.value}&warm=${l.forced ? 1 : 0}&steps=300`, stop, f => {
+  await job("layout", stop => follow(`api/network/${l.info.id}/layout?window=${windowOf(l)}&rule=${rule.value}&threshold=${threshold.value}&warm=${l.forced ? 1 : 0}&steps=300${versioned(l)}`, stop, f => {
     if (f.kind !== Kind.Layout) { const words = wrong(f); if (words) throw new Error(words); return; }
     l.forced = floats(f, More.Place);
     progress(f.first, f.ticks);
@@ -193,7 +228,7 @@ export async function findCommunities(): Promise<void> {
     l.communities.clear();
     l.slots.clear();
     l.events = [];
-    await job(`communities of ${l.info.name}`, stop => follow(`api/network/${l.info.id}/communities?threshold=${threshold.value}`, stop, f => {
+    await job(`communities of ${l.info.name}`, stop => follow(`api/network/${l.info.id}/communities?threshold=${threshold.value}${versioned(l)}`, stop, f => {
       const words = wrong(f);
       if (words) throw new Error(words);
       const of = numbers(f, More.Community);
@@ -310,7 +345,7 @@ export function begin(): void {
     void (async () => {
       try {
         const all: Loaded[] = [];
-        for (const id of ids) if (there.some(o => o.id === id)) all.push(await load(id));
+        for (const id of ids) if (there.some(o => o.id === id)) { const l = await load(id); if (l) all.push(l); }
         if (ids === wanted.peek()) loaded.value = all;
       } catch (e) { failure.value = String((e as Error).message); }
     })();
@@ -319,9 +354,10 @@ export function begin(): void {
     for (const l of loaded.value) {
       const which = rule.value, k = windowOf(l);
       if (l.info.windows > 0) void fetchEdges(l, which, k);
-      if (which === "peak" && !l.counts.peak) void frames(`api/network/${l.info.id}/timeline?rule=peak`).then(f => { l.counts.peak = numbers(f, More.Count); moved.value++; }).catch(e => { failure.value = String((e as Error).message); });
+      if (which === "peak" && !l.counts.peak) void frames(`api/network/${l.info.id}/timeline?rule=peak${versioned(l)}`).then(f => { l.counts.peak = numbers(f, More.Count); moved.value++; }).catch(e => { failure.value = String((e as Error).message); });
     }
   });
+  setInterval(() => void grow(), GROW);
   // Plays ten windows per second, once those before have arrived.
   setInterval(() => {
     const l = first.value;

@@ -10,6 +10,7 @@ import * as net from "../net/state.ts";
 import { Panel } from "../panels/Panel.tsx";
 import { Graph, shownView, spent, zoomBy, part, type Shape } from "../panels/net/Graph.tsx";
 import { Map as Minimap } from "../panels/net/Map.tsx";
+import { Growth } from "../panels/net/Growth.tsx";
 import { KeptRow, Reset } from "../panels/net/Kept.tsx";
 import { Matrix } from "../panels/net/Matrix.tsx";
 import { Node } from "../panels/net/Node.tsx";
@@ -148,7 +149,7 @@ export function Networks() {
   const all = net.loaded.value, l = net.first.value, work = net.work.value;
   Object.assign(globalThis, { betzNet: { net, spent } });
   if (net.offered.value.length === 0 || !l) return <main class="networks"><div class="waiting" role="status">
-    <p class="large">{net.offered.value.length > 0 ? "No network is chosen." : "There is no network here."}</p>
+    <p class="large">{net.offered.value.some(o => o.live) ? "The first window has not come yet." : net.offered.value.length > 0 ? "No network is chosen." : "There is no network here."}</p>
     {net.failure.value && <p role="alert" class="bad">{net.failure.value}</p>}
     <p>Networks are computed with <code>betz network compute</code> and shown with <code>betz serve NETWORK.npz</code>{(state.server.value?.sources.length ?? 0) > 0 || state.server.value?.mode === "live" ? ", or computed here:" : "."}</p>
     {net.offered.value.length > 0 && <Sessions />}<Compute /></div></main>;
@@ -156,7 +157,7 @@ export function Networks() {
   const threeAxes = l.info.positions?.some(p => (p?.length ?? 0) > 2) ?? false, view = (factor: number): void => { const p = part.value; if (p) { const scale = 600 / (p[2] - p[0]); shownView.value = zoomBy(factor, shownView.value ?? { x: p[0], y: p[1], scale }, 300, 300 * (p[3] - p[1]) / (p[2] - p[0])); } };
   const note = [`${counts.map(whole).join(" / ")} edges of ${all.map(one => whole(net.edgesOf(one)?.total ?? 0)).join(" / ")}`, `window ${k + 1} of ${whole(l.info.windows)}`, ...(held < total ? [`the ${whole(held)} strongest are here`] : []), ...(e && e.undefined.length > 0 ? [`${e.undefined.length} nodes undefined`] : []), ...(l.info.complete ? [] : ["stopped before its last window"])].join(" · ");
   return <main class="networks">
-    <Panel area="net-left" title="Overview" note=""><Minimap /><Sessions /><Region /><Compute /></Panel>
+    <Panel area="net-left" title="Overview" note=""><Minimap /><Growth /><Sessions /><Region /><Compute /></Panel>
     <Panel area="net-graph" title="Network" note="" tools={<span class="tools">
       <label>as <select value={net.tab.value} onChange={x => net.say({ tab: x.currentTarget.value === "matrix" ? "matrix" : undefined })}><option value="graph">graph</option><option value="matrix">matrix</option></select></label>
       <label>nodes <select value={net.placing.value} onChange={x => { const how = x.currentTarget.value; if (how === "force") void net.arrange(); else net.say({ pl: how }); shownView.value = null; }}>{places.map(([v, w]) => <option key={v} value={v}>{w}</option>)}</select></label>

@@ -151,7 +151,7 @@ pub struct SampleNetwork {
     /// End of the last window, or beginning of the segment.
     covered: u64,
     counts: SampleCounts,
-    /// Counts of the computation.
+    /// Counts of the computation by this specification.
     rechecked: u64,
     rebuilt: u64,
     extreme: u64,
@@ -312,6 +312,7 @@ impl SampleNetwork {
             self.on_grid = 0;
         }
         (self.spec, self.ran) = (spec, ran);
+        (self.rechecked, self.rebuilt, self.extreme) = (0, 0, 0);
         Ok(())
     }
 
