@@ -16,6 +16,9 @@ use crate::parse::{positive_seconds, seconds_with_unit};
 pub(crate) enum NetworkCommand {
     /// Compute the edges of every window and write the network
     Compute(Box<Compute>),
+    /// Compute the network of signals or frames while they come
+    #[cfg(feature = "rig")]
+    Live(Box<super::live::args::Live>),
     /// Measure each window's graph, find communities and follow them over time
     Graph(Graph),
     /// Compare networks with the first of them, window by window: common edges, degrees, correlation
@@ -54,7 +57,7 @@ fn many(text: &str) -> Result<u64, String> {
 }
 
 /// `130,172`: height and width of a frame.
-fn frame(text: &str) -> Result<(usize, usize), String> {
+pub(super) fn frame(text: &str) -> Result<(usize, usize), String> {
     let side = |side: &str| side.trim().parse().ok().filter(|n| *n > 0);
     (text.split_once([',', 'x']))
         .and_then(|(height, width)| Some((side(height)?, side(width)?)))
@@ -78,7 +81,7 @@ pub(crate) enum Region {
 }
 
 /// `10,20,64,48`: x, y, width and height; anything else is a file.
-fn region(text: &str) -> Result<Region, String> {
+pub(super) fn region(text: &str) -> Result<Region, String> {
     let numbers: Option<Vec<usize>> = (text.split(',').map(|n| n.trim().parse().ok())).collect();
     match numbers.as_deref() {
         Some(&[x, y, width, height]) if width > 0 && height > 0 => {

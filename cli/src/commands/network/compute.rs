@@ -14,7 +14,7 @@ use betz::progress::Phases;
 use betz::team::Team;
 use betz::{Error, ErrorKind, Progress, Result, memory};
 
-use super::args::{Compute, FdrName, Span, SurrogateName};
+use super::args::{Compute, Edges, FdrName, Span, SurrogateName};
 use super::frames::Channel;
 use super::full::{self, AllPairs};
 use super::request::{Request, keeping};
@@ -54,7 +54,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     say_what_hue_means(args);
     say_what_f32_has_lost(&signal, &input);
     let read = report::total_seconds();
-    let spec = spec(args, &signal)?;
+    let spec = spec(&args.edges, &signal)?;
     // Errors of the plan are reported before surrogates are drawn.
     let (mut plan, on_cpu) = prepare(args, &spec, &signal, &device, chance.is_some())?;
     if args.dry_run {
@@ -360,7 +360,7 @@ fn say_what_surrogates_take(
 }
 
 /// Number of samples of `signal` in `span`.
-fn samples(option: &str, span: Span, signal: &Signal<'_>) -> Result<usize> {
+pub(super) fn samples(option: &str, span: Span, signal: &Signal<'_>) -> Result<usize> {
     match (span, signal.sample_seconds()) {
         (Span::Samples(samples), _) => Ok(samples),
         (Span::Seconds(asked), Some(seconds)) => {
@@ -373,23 +373,22 @@ fn samples(option: &str, span: Span, signal: &Signal<'_>) -> Result<usize> {
             Ok(samples as usize)
         }
         (Span::Seconds(asked), None) => Err(Error::argument(format!(
-            "{option}: the file does not give the time between samples: expected a number of samples, or --sample-seconds, got {asked} s"
+            "{option}: the time between samples is not known: expected a number of samples, or --sample-seconds, got {asked} s"
         ))),
     }
 }
 
-fn spec(args: &Compute, signal: &Signal<'_>) -> Result<NetworkSpec> {
-    let edges = &args.edges;
+/// The specification that `edges` asks for, of a signal like `signal`.
+pub(super) fn spec(edges: &Edges, signal: &Signal<'_>) -> Result<NetworkSpec> {
     let window = Window {
         length: samples("--window", edges.window, signal)?,
         step: samples("--step", edges.step, signal)?,
     };
-    let measure = measure(args, signal, window)?;
+    let measure = measure(edges, signal, window)?;
     Ok(keeping(NetworkSpec::new(measure, window), edges))
 }
 
-fn measure(args: &Compute, signal: &Signal<'_>, window: Window) -> Result<Measure> {
-    let edges = &args.edges;
+fn measure(edges: &Edges, signal: &Signal<'_>, window: Window) -> Result<Measure> {
     let only = |option: &str, of: &str| {
         Err(Error::argument(format!(
             "{option}: expected --measure {of}, got {}",

@@ -11,6 +11,8 @@ mod graph;
 mod input;
 mod inside;
 mod lines;
+#[cfg(feature = "rig")]
+pub(crate) mod live;
 mod nodes;
 mod part;
 mod picture;
@@ -31,6 +33,8 @@ pub(super) use part::{join, part_inside};
 pub(crate) fn run(command: &NetworkCommand) -> Result<()> {
     match command {
         NetworkCommand::Compute(args) => compute::run(args),
+        #[cfg(feature = "rig")]
+        NetworkCommand::Live(args) => live::run(args),
         NetworkCommand::Graph(args) => graph::run(args),
         NetworkCommand::Compare(args) => compare::run(args),
         NetworkCommand::Export(args) => export::run(args),
@@ -42,7 +46,7 @@ fn on_cpu(spec: &str) -> Result<()> {
     match spec.parse()? {
         DeviceSpec::Auto | DeviceSpec::Cpu => Ok(()),
         other => Err(Error::argument(format!(
-            "--device: only `betz network compute` runs on a GPU; expected auto or cpu, got {other}"
+            "--device: only `betz network compute` and `live` run on a GPU; expected auto or cpu, got {other}"
         ))),
     }
 }

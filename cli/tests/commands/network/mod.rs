@@ -5,6 +5,7 @@
 mod device;
 mod frames;
 mod inputs;
+mod live;
 mod nodes;
 mod outputs;
 mod refused;

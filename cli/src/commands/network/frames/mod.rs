@@ -193,6 +193,9 @@ pub(super) fn array(samples: Samples, view: View) -> Result<Pixels> {
 }
 
 /// The images of a folder, all of one format, by the numbers in their names.
+///
+/// # Errors
+/// A folder that cannot be read, without images or with images of several formats.
 fn images(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(|e| Error::io("read", folder, &e))?;
     let mut files: Vec<PathBuf> = Vec::new();
@@ -218,6 +221,11 @@ fn images(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// True if a folder's file of this name is one of its frames.
+pub(super) fn is_image(path: &Path) -> bool {
+    ends(path, &IMAGES)
+}
+
 /// The format that an ending stands for.
 fn format(path: &Path) -> String {
     let ending = path.extension().unwrap_or_default().to_string_lossy();
@@ -229,7 +237,7 @@ fn format(path: &Path) -> String {
 }
 
 /// Adds the frames of an image to `stack`.
-fn image(path: &Path, stack: &mut Stack) -> Result<()> {
+pub(super) fn image(path: &Path, stack: &mut Stack) -> Result<()> {
     match format(path).as_str() {
         "bmp" => bmp::read(path, stack),
         "png" => png::read(path, stack),
@@ -249,7 +257,7 @@ fn image(path: &Path, stack: &mut Stack) -> Result<()> {
 }
 
 /// A name in parts, so that frame 10 comes after frame 9.
-fn natural(name: &str) -> Vec<(u128, String)> {
+pub(super) fn natural(name: &str) -> Vec<(u128, String)> {
     let mut parts = vec![(0, String::new())];
     let mut digits = String::new();
     for c in name.chars().chain(['\0']) {
@@ -321,13 +329,24 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    fn new(view: View) -> Self {
+    pub(super) fn new(view: View) -> Self {
         Self {
             view,
             first: None,
             frames: 0,
             values: None,
         }
+    }
+
+    /// The values of the frames since the last call, one behind the other.
+    pub(super) fn take_values(&mut self) -> Option<Values> {
+        self.values.take()
+    }
+
+    /// Positions of the nodes; `None` before the first frame.
+    pub(super) fn positions(&self) -> Option<Positions> {
+        let first = self.first?;
+        Some(self.view.positions(first.width, first.height))
     }
 
     /// Number of frames so far.
@@ -339,7 +358,7 @@ impl Stack {
     ///
     /// # Errors
     /// A frame unlike the first, or samples that are no whole frame; a view that does not fit it; no memory.
-    fn push(&mut self, frame: &Frame<'_>) -> Result<()> {
+    pub(super) fn push(&mut self, frame: &Frame<'_>) -> Result<()> {
         let shape = Shape::of(frame);
         let first = *self.first.get_or_insert(shape);
         if first != shape {
