@@ -37,6 +37,7 @@ mod program;
 mod record_export;
 mod reproduce;
 mod run;
+mod same_bits;
 mod shards;
 mod som;
 mod sort_import;

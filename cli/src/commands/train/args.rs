@@ -190,6 +190,10 @@ pub struct Train {
     /// Lift and experts only
     #[arg(long)]
     pub(crate) variance: bool,
+    /// Train a model with the same bits on every processor and system: factor by plain loops, on the CPU, without
+    /// transforms. Takes several times as long for hundreds of features (docs/systems.md)
+    #[arg(long, conflicts_with_all = ["budget", "marks", "memory"])]
+    pub(crate) same_bits: bool,
     /// Print how long each part takes: reading, filtering, Γ, Υ, factor or inverse, φ, choosing the ridge and
     /// scoring. On a GPU, times are those of the first device's clock. Linear decoders only
     #[arg(long, conflicts_with_all = ["memory", "labels"])]

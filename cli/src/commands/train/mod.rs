@@ -9,6 +9,7 @@ pub(crate) mod print;
 
 use std::time::Instant;
 
+use betz::device::{Device, DeviceSpec};
 use betz::model::LogVariance;
 use betz::team::Alone;
 use betz::train::TrainingOutcome;
@@ -46,7 +47,11 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         )));
     }
     report::stop_on_interrupt();
-    let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
+    let device = match args.same_bits {
+        true => one_order(&args.common.device)?,
+        false => device::open(&args.common.device)?,
+    };
+    let device = device.with_memory_cap(args.device_memory);
     if let Some(memory) = args.memory {
         return long::run(&Alone, args, &device, memory);
     }
@@ -121,6 +126,19 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     match stopped {
         Some(why) => Err(Error::new(ErrorKind::Interrupted, why)),
         None => Ok(()),
+    }
+}
+
+/// The CPU for `--same-bits`, on which training adds and factors in one order from here on.
+fn one_order(device: &str) -> Result<Device> {
+    match device.parse::<DeviceSpec>()? {
+        DeviceSpec::Auto | DeviceSpec::Cpu => {
+            betz::train::use_one_order();
+            Ok(Device::cpu())
+        }
+        other => Err(Error::argument(format!(
+            "--same-bits: expected --device cpu, whose sums have one order, got {other}"
+        ))),
     }
 }
 
