@@ -22,6 +22,9 @@ pub mod cluster;
 mod clusterless;
 mod commands;
 mod common_args;
+#[cfg(windows)]
+#[allow(unsafe_code)] // what tells of the end of a console
+mod console;
 mod data;
 mod decoded;
 mod device;

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 /// Set by Ctrl-C; long operations look at it and stop cleanly.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// Set by SIGTERM.
+/// Set by SIGTERM, and by the end of a console of Windows.
 static TERMINATED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// From here on the first Ctrl-C asks long work to stop and keep what it has; the next one kills.
@@ -34,7 +34,8 @@ pub(crate) fn stop_on_interrupt() {
     stop_on_termination();
 }
 
-/// From here on SIGTERM, which systems and supervisors send, does the same as Ctrl-C. The next one kills.
+/// From here on SIGTERM, which systems and supervisors send, does the same as Ctrl-C. The next one kills. On Windows the end of the console
+/// does so.
 #[cfg(unix)]
 fn stop_on_termination() {
     use signal_hook::consts::SIGTERM;
@@ -51,7 +52,20 @@ fn stop_on_termination() {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
+fn stop_on_termination() {
+    TERMINATED.get_or_init(Arc::default);
+    let stop = || {
+        if let Some(flag) = TERMINATED.get() {
+            flag.store(true, Ordering::Relaxed);
+        }
+    };
+    if let Err(e) = crate::console::on_end(stop) {
+        eprintln!("closing the console will quit at once: {e}");
+    }
+}
+
+#[cfg(not(any(unix, windows)))]
 fn stop_on_termination() {}
 
 /// True once Ctrl-C or SIGTERM has asked for the end.
@@ -59,7 +73,7 @@ fn is_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed) || is_terminated()
 }
 
-/// True after SIGTERM.
+/// True after SIGTERM, or while the console of Windows ends.
 pub(crate) fn is_terminated() -> bool {
     (TERMINATED.get()).is_some_and(|flag| flag.load(Ordering::Relaxed))
 }

@@ -151,6 +151,7 @@ fn end(session: &Child) {
     }
 }
 
+/// The end of a console of Windows reaches the session by itself.
 #[cfg(not(unix))]
 fn end(_: &Child) {}
 

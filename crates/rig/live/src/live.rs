@@ -31,7 +31,7 @@ use crate::pipeline::{Give, Pipeline, Step, open_session};
 use crate::plan::{Plan, Sends};
 use crate::recalibrate::Recalibrator;
 use crate::record::{self, Recorder, RecorderRing};
-use crate::scheduling::{self, ThreadPlace};
+use crate::scheduling::{self, FineTicks, ThreadPlace};
 use crate::shared_line::SharedLineWatch;
 use crate::source::open_rigs;
 use crate::swap::{PreparedSwap, Swaps};
@@ -269,6 +269,7 @@ impl Live {
     /// The errors of the source, of the sinks and of `each`; `InvalidArgument` with file, line and key for a priority or a
     /// processor that the system refuses.
     pub fn run(&mut self, until: &Until<'_>, each: &mut Give<'_>) -> Result<()> {
+        let _ticks = FineTicks::begin();
         if !self.wait(until)? {
             return Ok(());
         }

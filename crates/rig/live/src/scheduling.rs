@@ -7,8 +7,8 @@ use crate::plan::{Plan, Priority};
 /// Priority and processor of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadPlace {
-    /// Priority of `SCHED_FIFO`; `None`: that of other programs.
-    pub fifo: Option<u8>,
+    /// Priority among the threads of all programs.
+    pub priority: Priority,
     /// Number of the only processor that it runs on; `None`: any.
     pub core: Option<usize>,
 }
@@ -27,16 +27,16 @@ impl ThreadPlace {
     /// The place of the recorder's thread: behind the others, because seconds of data may wait for it.
     pub(crate) fn of_recorder(plan: &Plan) -> Self {
         let of = Self::of(plan, 1 + plan.source.len());
-        Self {
-            fifo: of.fifo.map(|priority| priority.saturating_sub(1).max(1)),
-            ..of
-        }
+        let priority = match of.priority {
+            Priority::Fifo(priority) => Priority::Fifo(priority.saturating_sub(1).max(1)),
+            Priority::Normal | Priority::Realtime => Priority::Normal,
+        };
+        Self { priority, ..of }
     }
 
     fn of(plan: &Plan, thread: usize) -> Self {
-        let Priority(fifo) = plan.session.priority;
         Self {
-            fifo,
+            priority: plan.session.priority,
             core: plan.session.cores.get(thread).copied(),
         }
     }
@@ -50,9 +50,10 @@ impl ThreadPlace {
         if let Some(core) = self.core {
             system::pin(core).map_err(refused("cores"))?;
         }
-        match self.fifo {
-            Some(priority) => system::set_fifo(priority).map_err(refused("priority")),
-            None => Ok(()),
+        match self.priority {
+            Priority::Normal => Ok(()),
+            Priority::Fifo(priority) => system::set_fifo(priority).map_err(refused("priority")),
+            Priority::Realtime => system::set_realtime().map_err(refused("priority")),
         }
     }
 }
@@ -86,16 +87,18 @@ pub(crate) fn check(plan: &Plan) -> Result<()> {
 pub(crate) fn refuse(plan: &Plan, place: ThreadPlace, refusal: &PlaceRefusal) -> betz_base::Error {
     let error = &refusal.error;
     if error.kind() == std::io::ErrorKind::Unsupported {
-        let message = format!("expected Linux, got {}, {error}", std::env::consts::OS);
-        return plan.refuse("session", refusal.key, message);
+        return plan.refuse("session", refusal.key, error.to_string());
     }
-    let message = match (refusal.key, place.core, place.fifo) {
+    let message = match (refusal.key, place.core, place.priority) {
         ("cores", Some(core), _) => format!(
             "expected a processor of this machine that this program may use, got {core}: {error}"
         ),
-        (_, _, Some(priority)) => format!(
+        (_, _, Priority::Fifo(priority)) => format!(
             "expected the right to run at fifo:{priority} (CAP_SYS_NICE, or `ulimit -r {priority}`), got none: {error}"
         ),
+        (_, _, Priority::Realtime) => {
+            format!("expected the system to give realtime priority, got its refusal: {error}")
+        }
         _ => error.to_string(),
     };
     plan.refuse("session", refusal.key, message)
@@ -104,8 +107,9 @@ pub(crate) fn refuse(plan: &Plan, place: ThreadPlace, refusal: &PlaceRefusal) ->
 /// The places of a session's threads in words.
 pub(crate) fn describe(plan: &Plan) -> String {
     let priority = match plan.session.priority {
-        Priority(None) => "normal: other programs may delay the session".to_owned(),
-        fifo => format!("{fifo}, the recorder behind"),
+        Priority::Normal => "normal: other programs may delay the session".to_owned(),
+        Priority::Realtime => "realtime, the recorder normal".to_owned(),
+        fifo @ Priority::Fifo(_) => format!("{fifo}, the recorder behind"),
     };
     let sources = plan.source.iter().map(|source| source.name.as_str());
     let names = std::iter::once("loop").chain(sources).chain(["recorder"]);
@@ -155,6 +159,11 @@ mod system {
             _ => Err(Error::last_os_error()),
         }
     }
+
+    pub(super) fn set_realtime() -> Result<()> {
+        let lacks = "expected \"fifo:1\" to \"fifo:99\", the real-time priorities of Linux, got \"realtime\", which is for Windows and macOS";
+        Err(Error::new(std::io::ErrorKind::Unsupported, lacks))
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -162,17 +171,60 @@ mod system {
     use std::io::{Error, ErrorKind, Result};
 
     #[cfg(windows)]
-    pub(super) use super::windows::pin;
+    pub(super) use super::windows::{pin, set_realtime};
+
+    #[cfg(target_os = "macos")]
+    pub(super) use super::macos::set_realtime;
 
     #[cfg(not(windows))]
     pub(super) fn pin(_: usize) -> Result<()> {
-        let lacks = "where a thread cannot be kept on a processor; leave `cores` out";
-        Err(Error::new(ErrorKind::Unsupported, lacks))
+        Err(lacking(
+            "cannot keep a thread on a processor; leave `cores` out",
+        ))
+    }
+
+    #[cfg(not(any(windows, target_os = "macos")))]
+    pub(super) fn set_realtime() -> Result<()> {
+        Err(lacking(
+            "has no real-time priority that Betz knows; leave `priority` out",
+        ))
     }
 
     pub(super) fn set_fifo(_: u8) -> Result<()> {
-        let lacks = "which has no `SCHED_FIFO`; leave `priority` out";
-        Err(Error::new(ErrorKind::Unsupported, lacks))
+        Err(lacking(
+            "has no `SCHED_FIFO`; Windows and macOS take \"realtime\"",
+        ))
+    }
+
+    fn lacking(what: &str) -> Error {
+        let message = format!("expected Linux, got {}, which {what}", std::env::consts::OS);
+        Error::new(ErrorKind::Unsupported, message)
+    }
+}
+
+/// Lets waits with a time limit end within a millisecond of it while a session runs. Windows looks for ended waits 64 times per second
+/// otherwise; other systems need nothing.
+#[derive(Debug)]
+pub(crate) struct FineTicks {
+    #[cfg(windows)]
+    is_granted: bool,
+}
+
+impl FineTicks {
+    pub(crate) fn begin() -> Self {
+        Self {
+            #[cfg(windows)]
+            is_granted: windows::begin_ticks(),
+        }
+    }
+}
+
+#[cfg(windows)]
+impl Drop for FineTicks {
+    fn drop(&mut self) {
+        if self.is_granted {
+            windows::end_ticks();
+        }
     }
 }
 
@@ -186,6 +238,49 @@ mod windows {
     unsafe extern "system" {
         fn GetCurrentThread() -> *mut c_void;
         fn SetThreadAffinityMask(thread: *mut c_void, mask: usize) -> usize;
+    }
+
+    #[link(name = "avrt")]
+    unsafe extern "system" {
+        fn AvSetMmThreadCharacteristicsW(task: *const u16, index: *mut u32) -> *mut c_void;
+        fn AvSetMmThreadPriority(task: *mut c_void, priority: i32) -> i32;
+    }
+
+    #[link(name = "winmm")]
+    unsafe extern "system" {
+        fn timeBeginPeriod(milliseconds: u32) -> u32;
+        fn timeEndPeriod(milliseconds: u32) -> u32;
+    }
+
+    /// `AVRT_PRIORITY_CRITICAL`: before all other threads of the task.
+    const CRITICAL: i32 = 2;
+
+    /// Makes the calling thread one of the multimedia scheduler's task "Pro Audio", until it ends.
+    pub(super) fn set_realtime() -> Result<()> {
+        let name: Vec<u16> = "Pro Audio\0".encode_utf16().collect();
+        let mut index = 0;
+        // SAFETY: the name ends with a zero and outlives the call, which writes to the index alone. The task is that of the
+        // calling thread, and Windows closes it when the thread ends.
+        let is_placed = unsafe {
+            let task = AvSetMmThreadCharacteristicsW(name.as_ptr(), &raw mut index);
+            !task.is_null() && AvSetMmThreadPriority(task, CRITICAL) != 0
+        };
+        match is_placed {
+            true => Ok(()),
+            false => Err(Error::last_os_error()),
+        }
+    }
+
+    /// Asks for ticks of a millisecond; false if the system refuses.
+    pub(super) fn begin_ticks() -> bool {
+        // SAFETY: takes a number alone.
+        unsafe { timeBeginPeriod(1) == 0 }
+    }
+
+    /// Takes back what [`begin_ticks`] was granted.
+    pub(super) fn end_ticks() {
+        // SAFETY: as above; its result says no more than that it was granted.
+        let _ = unsafe { timeEndPeriod(1) };
     }
 
     /// Lets the calling thread run on one processor of its group only.
@@ -203,6 +298,74 @@ mod windows {
         match unsafe { SetThreadAffinityMask(GetCurrentThread(), mask) } {
             0 => Err(Error::last_os_error()),
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(target_os = "macos")]
+#[allow(unsafe_code)]
+mod macos {
+    use std::ffi::c_void;
+    use std::io::{Error, Result};
+
+    #[repr(C)]
+    struct Timebase {
+        numerator: u32,
+        denominator: u32,
+    }
+
+    /// Numbers of `THREAD_TIME_CONSTRAINT_POLICY`, in ticks of `mach_absolute_time`.
+    #[repr(C)]
+    struct TimeConstraint {
+        period: u32,
+        computation: u32,
+        constraint: u32,
+        is_preemptible: u32,
+    }
+
+    unsafe extern "C" {
+        fn mach_timebase_info(base: *mut Timebase) -> i32;
+        fn pthread_self() -> *mut c_void;
+        fn pthread_mach_thread_np(thread: *mut c_void) -> u32;
+        fn thread_policy_set(thread: u32, flavor: u32, policy: *const u32, count: u32) -> i32;
+    }
+
+    const THREAD_TIME_CONSTRAINT_POLICY: u32 = 2;
+    /// Time that a thread may compute at once, and within which it must have done so, in nanoseconds.
+    const COMPUTATION_NS: u64 = 1_000_000;
+    const CONSTRAINT_NS: u64 = 3_000_000;
+
+    /// Gives the calling thread a time constraint: it runs before all threads without one.
+    pub(super) fn set_realtime() -> Result<()> {
+        let mut base = Timebase {
+            numerator: 0,
+            denominator: 0,
+        };
+        // SAFETY: the structure is the system's.
+        let told = unsafe { mach_timebase_info(&raw mut base) };
+        if told != 0 || base.numerator == 0 {
+            return Err(Error::other("mach_timebase_info failed"));
+        }
+        let ticks = |ns: u64| (ns * u64::from(base.denominator) / u64::from(base.numerator)) as u32;
+        let policy = TimeConstraint {
+            period: 0,
+            computation: ticks(COMPUTATION_NS),
+            constraint: ticks(CONSTRAINT_NS),
+            is_preemptible: 1,
+        };
+        // SAFETY: the policy has the four numbers that are counted, and the port is that of the calling thread, which is not released.
+        let result = unsafe {
+            let port = pthread_mach_thread_np(pthread_self());
+            thread_policy_set(
+                port,
+                THREAD_TIME_CONSTRAINT_POLICY,
+                (&raw const policy).cast(),
+                4,
+            )
+        };
+        match result {
+            0 => Ok(()),
+            code => Err(Error::other(format!("thread_policy_set returned {code}"))),
         }
     }
 }

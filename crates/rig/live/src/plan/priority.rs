@@ -1,34 +1,45 @@
-//! Priority of a session's threads: `"normal"` or `"fifo:20"`.
+//! Priority of a session's threads: `"normal"`, `"fifo:20"` or `"realtime"`.
 
 use std::fmt;
 
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Priority of `SCHED_FIFO`, from 1 to 99; `None` for that of other programs.
+/// Priority of a session's threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Priority(pub Option<u8>);
+pub enum Priority {
+    /// The priority of other programs.
+    #[default]
+    Normal,
+    /// A priority of Linux' `SCHED_FIFO`, from 1 to 99.
+    Fifo(u8),
+    /// The priority of professional audio on Windows (MMCSS), and of threads with a time constraint on macOS.
+    Realtime,
+}
 
 impl Priority {
     /// True for the priority of other programs.
-    pub(super) fn is_normal(&self) -> bool {
-        self.0.is_none()
+    pub(crate) fn is_normal(&self) -> bool {
+        *self == Self::Normal
     }
 
     fn parse(text: &str) -> Option<Self> {
-        if text == "normal" {
-            return Some(Self(None));
+        match text {
+            "normal" => return Some(Self::Normal),
+            "realtime" => return Some(Self::Realtime),
+            _ => {}
         }
         let priority = text.strip_prefix("fifo:")?.parse().ok()?;
-        (1..=99).contains(&priority).then_some(Self(Some(priority)))
+        (1..=99).contains(&priority).then_some(Self::Fifo(priority))
     }
 }
 
 impl fmt::Display for Priority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("normal"),
-            Some(priority) => write!(f, "fifo:{priority}"),
+        match self {
+            Self::Normal => f.write_str("normal"),
+            Self::Realtime => f.write_str("realtime"),
+            Self::Fifo(priority) => write!(f, "fifo:{priority}"),
         }
     }
 }
@@ -45,7 +56,7 @@ impl<'de> Deserialize<'de> for Priority {
         Self::parse(&text).ok_or_else(|| {
             de::Error::invalid_value(
                 de::Unexpected::Str(&text),
-                &"\"normal\", or \"fifo:1\" to \"fifo:99\"",
+                &"\"normal\", \"fifo:1\" to \"fifo:99\" (Linux), or \"realtime\" (Windows, macOS)",
             )
         })
     }

@@ -85,7 +85,7 @@ fn a_change_that_does_not_fit_is_named() {
         ("voltage.feature=sbpp", "did you mean `sbp`?"),
         (
             "session.priority=fifo:100",
-            "expected \"normal\", or \"fifo:1\" to \"fifo:99\"",
+            "expected \"normal\", \"fifo:1\" to \"fifo:99\" (Linux), or \"realtime\" (Windows, macOS)",
         ),
         ("session.cores=0", "expected a list, such as ["),
     ] {

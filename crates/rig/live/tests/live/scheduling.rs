@@ -161,3 +161,15 @@ fn a_processor_that_this_machine_does_not_have_is_refused_by_check_and_by_run_in
         "session.cores: expected a processor of this machine that this program may use, got 100000";
     assert!(ran.message().contains(words), "{ran}");
 }
+
+#[test]
+fn a_priority_of_other_systems_is_refused_by_check_and_by_run_in_the_same_words() {
+    let small = rigs::small(0.0);
+    let plan = || rigs::plan(&["session.priority=realtime"]);
+    let checked = check(&plan(), &small.model, &mut rig(&small), Duration::ZERO).unwrap_err();
+    let opened = Live::with_rig(plan(), small.model.clone(), Box::new(rig(&small)));
+    let ran = opened.err().unwrap();
+    assert_eq!(checked.message(), ran.message());
+    let words = "session.priority: expected \"fifo:1\" to \"fifo:99\", the real-time priorities of Linux, got \"realtime\"";
+    assert!(ran.message().contains(words), "{ran}");
+}

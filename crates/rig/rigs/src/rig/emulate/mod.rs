@@ -134,6 +134,29 @@ impl Sender {
     }
 }
 
+/// The next datagram of a socket that does not block, and its sender; `None` if none waits.
+///
+/// # Errors
+/// The errors of the socket, but for the refusals of what it sent before: Windows tells them here, and datagrams may wait behind them.
+pub(super) fn next_datagram(
+    socket: &std::net::UdpSocket,
+    bytes: &mut [u8],
+) -> std::io::Result<Option<(usize, SocketAddr)>> {
+    use std::io::ErrorKind as Io;
+    loop {
+        match socket.recv_from(bytes) {
+            Ok(found) => return Ok(Some(found)),
+            Err(e) if e.kind() == Io::WouldBlock => return Ok(None),
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    Io::ConnectionRefused | Io::ConnectionReset | Io::Interrupted
+                ) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
 fn sending(to: std::net::SocketAddr, e: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("emulator: sending to {to}: {e}"))
 }

@@ -1,12 +1,11 @@
 //! A tap of a Synapse device, and its answers about the time.
 
-use std::io::ErrorKind as Io;
 use std::net::{SocketAddr, UdpSocket};
 
 use betz_base::{Error, ErrorKind, Result};
 
 use super::publication::Publication;
-use super::{Emulator, whole_rows};
+use super::{Emulator, next_datagram, whole_rows};
 use crate::rig::protobuf::{put_bytes, put_number, put_varint, zigzag};
 use crate::rig::synapse::TimePacket;
 
@@ -128,10 +127,9 @@ impl SynapseTap {
     pub fn answer(&mut self) -> Result<usize> {
         let (mut bytes, mut answers) = ([0; 1024], 0);
         loop {
-            let (length, from) = match self.clock.recv_from(&mut bytes) {
-                Ok(question) => question,
-                Err(e) if e.kind() == Io::WouldBlock => return Ok(answers),
-                Err(e) => return Err(asking(e)),
+            let Some((length, from)) = next_datagram(&self.clock, &mut bytes).map_err(asking)?
+            else {
+                return Ok(answers);
             };
             if let Some(mut packet) = TimePacket::read(&bytes[..length]) {
                 let now = self.time_ns(self.next);

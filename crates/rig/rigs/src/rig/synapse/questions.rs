@@ -126,6 +126,7 @@ impl TimeQuestions {
     pub(super) fn take(&mut self, malformed: &mut u64) -> Option<Answer> {
         let mut bytes = [0; LARGEST];
         let mut answer = None;
+        // An error ends it until the next time: a refusal of an earlier question, for one, while the device is away.
         while let Ok(length) = self.socket.recv(&mut bytes) {
             let answered_ns = host_ns();
             let Some(packet) = TimePacket::read(&bytes[..length]) else {

@@ -7,6 +7,7 @@ use betz_base::Result;
 
 use super::{CerebusDevice, LARGEST};
 use crate::rig::cerebus::ANSWER;
+use crate::rig::emulate::next_datagram;
 use crate::udp::cerebus::{Packet, Protocol};
 use crate::udp::word;
 
@@ -50,7 +51,7 @@ impl CerebusDevice {
         let io = |e| super::super::sending(to, e);
         self.sender.socket.set_nonblocking(true).map_err(io)?;
         let (mut bytes, mut answers) = (vec![0; 1 << 16], 0);
-        while let Ok(length) = self.sender.socket.recv(&mut bytes) {
+        while let Some((length, _)) = next_datagram(&self.sender.socket, &mut bytes).map_err(io)? {
             let mut rest = &bytes[..length];
             while let Some((packet, taken)) = self.protocol.first(rest) {
                 let body = &rest[self.protocol.header()..taken];
