@@ -4,7 +4,7 @@
     packaging/check.py
 
 Needs nothing. Where the Python package py-rattler-build is installed the conda recipe is also parsed and rendered by
-rattler-build's own code, for both platforms. Nothing is built: that do scripts/wheel.sh, scripts/deb.sh and rattler-build.
+rattler-build's own code, for four platforms. Nothing is built: that do scripts/wheel.sh, scripts/deb.sh and rattler-build.
 """
 
 import pathlib
@@ -54,10 +54,12 @@ def render_recipe():
         "c_compiler": "gcc", "rust_compiler": "rust", "c_stdlib": "sysroot", "c_stdlib_version": "2.17",
         "python": "3.12.* *_cpython"}.items()})
     rendered = []
-    for platform in ("linux-64", "linux-aarch64"):
+    everywhere, linux = ["betz", "py-betz"], ["betz", "libbetz", "py-betz"]
+    platforms = {"linux-64": linux, "linux-aarch64": linux, "osx-arm64": everywhere, "win-64": everywhere}
+    for platform, expected in platforms.items():
         config = rattler.RenderConfig(platform=rattler.PlatformConfig(target_platform=platform))
         names = sorted(variant.recipe.package.name for variant in recipe.render(variants, config))
-        expect(f"recipe, rendered for {platform}", ["betz", "libbetz", "py-betz"], names)
+        expect(f"recipe, rendered for {platform}", expected, names)
         rendered.append(platform)
     return f"rendered by rattler-build {rattler.rattler_build_version()} for {', '.join(rendered)}"
 
@@ -67,7 +69,7 @@ def check_scripts():
         path = ROOT / "scripts" / script
         expect(f"{script}: may be run", True, path.stat().st_mode & 0o111 == 0o111)
         expect(f"{script}: syntax", "", subprocess.run(["bash", "-n", path], capture_output=True, text=True).stderr)
-    for script in ("check_wheel.py", "notices.py"):
+    for script in ("check_wheel.py", "notices.py", "pack_wheel.py"):
         compile((ROOT / "scripts" / script).read_text(), script, "exec")
 
 
