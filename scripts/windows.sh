@@ -6,6 +6,9 @@
 #     tests      core, the clock of sessions, and the bits of steps and of trainings
 #     library    betz.dll from C: the same bits as libbetz.so
 #     program    the command line's decode floor: demo, train and decode, the same bytes as here
+#     zip        target/windows/betz-VERSION-windows-x86_64.zip: betz.exe, betz.dll with all parts, import libraries of MinGW and
+#                MSVC, static library of MinGW, headers, CMake files, install.ps1. C programs are built against it with CMake,
+#                and run. BETZ_PROFILE=dev builds quickly, for tests of the zip
 #
 # Rust's standard library is built from source, by Debian's rustc-web, cargo-web and rust-web-src; MinGW compiles C. What is
 # missing is installed, if this is root. What is built is kept in target/portable.
@@ -135,11 +138,120 @@ program() {
     echo "windows.sh: demo, and four kinds trained and decoded: models and outputs are the same bytes"
 }
 
+parts=(training kinds live page lab cuda)
+
+# The DLL and the command line, in one build, which compiles nothing twice.
+everything() { # PROFILE
+    local features=${parts[*]/#/betz-library/}
+    features=${features/training/train}
+    BETZ_COMMIT=$(git rev-parse HEAD 2>/dev/null || true) BETZ_RUSTC=$(/usr/bin/rustc --version) \
+        build build --profile "$1" -p betz-library -p betz-cli --lib --bin betz --features "${features// /,}"
+}
+
+zip() {
+    local profile=${BETZ_PROFILE:-release} folder version name at needs
+    folder=${profile/dev/debug}
+    version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+    name=betz-$version-windows-x86_64
+    at=$work/$name
+    everything "$profile"
+    mkdir -p "$at"/{bin,include,lib/cmake/betz} target/windows
+    cp "$built/$folder/betz.exe" "$built/$folder/betz.dll" "$at/bin"
+    x86_64-w64-mingw32-strip "$at"/bin/*
+    cp ffi/include/betz{,_live,_page}.{h,hpp} "$at/include"
+    cp "$built/$folder/libbetz.dll.a" "$built/$folder/libbetz.a" "$at/lib"
+    x86_64-w64-mingw32-strip --strip-debug "$at/lib/libbetz.a"
+    import_library "$at"
+    local static_libs="kernel32 ntdll userenv ws2_32 dbghelp advapi32 bcrypt avrt winmm iphlpapi ole32 shell32 user32"
+    sed -e "s/@PARTS@/${parts[*]}/; s/@STATIC_LIBS@/${static_libs// /;}/" packaging/windows/betzConfig.cmake.in >"$at/lib/cmake/betz/betzConfig.cmake"
+    sed -e "s/@VERSION@/$version/g; s/@MAJOR_MINOR@/${version%.*}/g" ffi/package/betzConfigVersion.cmake.in \
+        >"$at/lib/cmake/betz/betzConfigVersion.cmake"
+    cp packaging/windows/install.ps1 LICENSE-MIT LICENSE-APACHE "$at"
+    scripts/notices.py betz-cli --target "$target" >"$at/THIRD-PARTY.txt"
+    # A program that needs a DLL of MinGW's does not start on another machine.
+    needs=$(x86_64-w64-mingw32-objdump -p "$at"/bin/* | sed -n 's/.*DLL Name: //p' | sort -u)
+    if grep -iE '^(libgcc|libstdc|libwinpthread)' <<<"$needs"; then
+        echo "windows.sh: zip: expected Windows' own libraries only, got these" >&2
+        return 1
+    fi
+    rm -f "target/windows/$name.zip"
+    (cd "$work" && python3 -m zipfile -c "$root/target/windows/$name.zip" "$name")
+    zip_works "$root/target/windows/$name.zip" "$name"
+    (cd "$at" && stat -c 'windows.sh: zip: %n, %s bytes' bin/* lib/*betz*)
+    echo "windows.sh: target/windows/$name.zip, $(stat -c %s "target/windows/$name.zip") bytes"
+}
+
+import_library() { # FOLDER: lib/betz.lib for the linkers of MSVC and LLVM, whose format is another than MinGW's
+    local at=$1 tool
+    {
+        echo "LIBRARY betz.dll"
+        echo EXPORTS
+        x86_64-w64-mingw32-objdump -p "$at/bin/betz.dll" | sed -n 's/^.*\[ *[0-9]*\].*[[:space:]]\(betz_[a-z0-9_]*\)$/\1/p' | sort -u
+    } >"$at/lib/betz.def"
+    grep -q '^betz_version$' "$at/lib/betz.def"
+    for tool in llvm-dlltool llvm-dlltool-{22,21,20,19,18,17,16,15,14}; do
+        if command -v "$tool" >/dev/null; then
+            "$tool" -m i386:x86-64 -d "$at/lib/betz.def" -l "$at/lib/betz.lib"
+            return
+        fi
+    done
+    echo "windows.sh: zip: without lib/betz.lib, because there is no llvm-dlltool; lib.exe /def:betz.def /machine:x64 makes it"
+}
+
+zip_works() { # ZIP NAME: C programs against it, by both linkers, and the command line
+    local at=$work/unpacked program
+    python3 -m zipfile -e "$1" "$at"
+    mkdir "$at/program"
+    cat >"$at/program/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.16)
+project(program C)
+find_package(betz 0.1 REQUIRED COMPONENTS training live)
+add_executable(bits $root/ffi/tests/c/bits.c)
+target_link_libraries(bits PRIVATE betz::betz)
+add_executable(bits_static $root/ffi/tests/c/bits.c)
+target_link_libraries(bits_static PRIVATE betz::betz_static)
+CMAKE
+    cmake -S "$at/program" -B "$at/program/build" -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_C_COMPILER=x86_64-w64-mingw32-gcc-posix -Dbetz_DIR="$at/$2/lib/cmake/betz" >/dev/null
+    cmake --build "$at/program/build" >/dev/null
+    cp "$at/$2/bin/betz.dll" "$at/program/build"
+    local model=crates/decode/runtime/tests/fixtures/model_v1.betz
+    for program in bits bits_static; do
+        wine "$at/program/build/$program.exe" "$model" | tr -d '\r' >"$work/$program"
+        grep -qE '^[0-9a-f]{16}$' "$work/$program"
+    done
+    cmp "$work/bits" "$work/bits_static"
+    echo "windows.sh: zip: a C program runs, linked by CMake with the DLL and with the static library"
+    by_llvm "$at/$2" || return 1
+    (cd "$at" && wine "$2/bin/betz.exe" demo --seed 2 --neurons 40 --picture demo.svg >/dev/null && test -s demo.svg)
+    local version=${2#betz-}
+    wine "$at/$2/bin/betz.exe" --version | grep -qF "${version%-windows-*}" ||
+        { echo "windows.sh: zip: expected betz.exe --version to tell $2" >&2; return 1; }
+    echo "windows.sh: zip: betz.exe demo runs"
+}
+
+by_llvm() { # FOLDER: a program of MSVC's ABI, linked to betz.lib by LLVM's linker, ends with the number of the ABI
+    local lld
+    lld=$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld
+    if ! [ -e "$1/lib/betz.lib" ] || ! [ -x "$lld" ] || ! command -v clang >/dev/null; then
+        echo "windows.sh: zip: betz.lib is not tested: needs llvm-dlltool, clang and the toolchain's rust-lld"
+        return 0
+    fi
+    printf '%s\n' 'unsigned betz_abi_version(void);' 'unsigned start(void) { return 100 + betz_abi_version(); }' >"$work/abi.c"
+    clang --target=x86_64-pc-windows-msvc -O1 -ffreestanding -c "$work/abi.c" -o "$work/abi.obj"
+    "$lld" -flavor link /nologo /nodefaultlib /entry:start /subsystem:console "/out:$1/bin/abi.exe" "$work/abi.obj" "$1/lib/betz.lib"
+    local result=0 abi
+    abi=$(sed -n 's/^#define BETZ_ABI_VERSION \([0-9]*\)/\1/p' "$1/include/betz.h")
+    wine "$1/bin/abi.exe" || result=$?
+    [ "$result" = $((100 + abi)) ] || { echo "windows.sh: zip: expected the ABI $abi of betz.dll, got $((result - 100))" >&2; return 1; }
+    echo "windows.sh: zip: a program of MSVC's ABI is linked to betz.lib by LLVM's linker, and runs"
+}
+
 wine_home
 [ $# -gt 0 ] || set -- tests library program
 for name in "$@"; do
     case $name in
-    core | tests | library | program) step "$name" ;;
-    *) echo "windows.sh: expected core, tests, library or program, got $name" >&2; exit 2 ;;
+    core | tests | library | program | zip) step "$name" ;;
+    *) echo "windows.sh: expected core, tests, library, program or zip, got $name" >&2; exit 2 ;;
     esac
 done

@@ -1,0 +1,69 @@
+<#
+.SYNOPSIS
+Installs Betz for the current user: betz.exe, betz.dll, headers, import libraries and CMake files.
+
+.DESCRIPTION
+Copies this folder, which is the content of the zip, to -Prefix, and adds its bin folder to the user's Path. Needs no
+administrator. -Uninstall removes the folder and its place in Path.
+
+.PARAMETER Prefix
+Folder to install into. Default: %LOCALAPPDATA%\Programs\betz
+
+.PARAMETER NoPath
+Leaves Path unchanged.
+
+.PARAMETER Uninstall
+Removes what an earlier run installed.
+#>
+[CmdletBinding()]
+param(
+    [string]$Prefix = (Join-Path $env:LOCALAPPDATA 'Programs\betz'),
+    [switch]$NoPath,
+    [switch]$Uninstall
+)
+$ErrorActionPreference = 'Stop'
+Set-StrictMode -Version 2
+
+$mark = Join-Path $Prefix 'betz-installed.txt'
+$bin = Join-Path $Prefix 'bin'
+
+function Get-UserPath {
+    $path = [Environment]::GetEnvironmentVariable('Path', 'User')
+    if ($null -eq $path) { return @() }
+    return @($path -split ';' | Where-Object { $_ -ne '' })
+}
+
+function Set-UserPath([string[]]$folders) {
+    [Environment]::SetEnvironmentVariable('Path', ($folders -join ';'), 'User')
+}
+
+if ($Uninstall) {
+    if (-not (Test-Path -LiteralPath $mark)) {
+        throw "Expected a folder that install.ps1 made (with betz-installed.txt), got ${Prefix}: nothing was removed."
+    }
+    Set-UserPath @(Get-UserPath | Where-Object { $_ -ne $bin })
+    Remove-Item -LiteralPath $Prefix -Recurse -Force
+    Write-Output "Removed $Prefix."
+    return
+}
+
+if (-not [Environment]::Is64BitOperatingSystem) {
+    throw 'Expected a 64-bit Windows, got one of 32 bits.'
+}
+foreach ($file in 'bin\betz.exe', 'bin\betz.dll', 'include\betz.h') {
+    if (-not (Test-Path -LiteralPath (Join-Path $PSScriptRoot $file))) {
+        throw "Expected $file beside install.ps1, found none: unpack the whole zip, and run install.ps1 there."
+    }
+}
+if ((Test-Path -LiteralPath $Prefix) -and -not (Test-Path -LiteralPath $mark) -and
+    @(Get-ChildItem -LiteralPath $Prefix -Force).Count -gt 0) {
+    throw "Expected an empty folder, or one that install.ps1 made, got ${Prefix}: name another one with -Prefix."
+}
+New-Item -ItemType Directory -Force -Path $Prefix | Out-Null
+Set-Content -LiteralPath $mark -Value 'install.ps1 -Uninstall removes this folder.'
+Copy-Item -Path (Join-Path $PSScriptRoot '*') -Destination $Prefix -Recurse -Force
+if (-not $NoPath) {
+    $folders = @(Get-UserPath)
+    if ($folders -notcontains $bin) { Set-UserPath ($folders + $bin) }
+}
+Write-Output "Betz is in $Prefix. Open a new terminal, and try: betz demo"
