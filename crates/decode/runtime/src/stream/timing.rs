@@ -62,7 +62,7 @@ impl Clock {
 
 #[cfg(target_arch = "x86_64")]
 mod counter {
-    use std::arch::x86_64::{__cpuid, _rdtsc};
+    use std::arch::x86_64::{__cpuid, _rdtsc, CpuidResult};
     use std::sync::OnceLock;
     use std::time::{Duration, Instant};
 
@@ -74,13 +74,20 @@ mod counter {
         unsafe { _rdtsc() }
     }
 
+    /// The identification of the processor for `leaf`. Unsafe to call until Rust 1.94.
+    #[allow(unsafe_code, unused_unsafe)]
+    fn identify(leaf: u32) -> CpuidResult {
+        // SAFETY: every x86-64 processor has the instruction.
+        unsafe { __cpuid(leaf) }
+    }
+
     /// `None` where the counter does not run at one rate through every power state.
     pub(super) fn nanoseconds_per_count() -> Option<f64> {
         static RATE: OnceLock<Option<f64>> = OnceLock::new();
         *RATE.get_or_init(|| {
             const POWER_LEAF: u32 = 0x8000_0007;
             let invariant =
-                __cpuid(0x8000_0000).eax >= POWER_LEAF && __cpuid(POWER_LEAF).edx & (1 << 8) != 0;
+                identify(0x8000_0000).eax >= POWER_LEAF && identify(POWER_LEAF).edx & (1 << 8) != 0;
             invariant
                 .then(calibrate)
                 .filter(|rate| (0.05..20.0).contains(rate))
