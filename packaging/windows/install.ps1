@@ -24,17 +24,25 @@ param(
 $ErrorActionPreference = 'Stop'
 Set-StrictMode -Version 2
 
+# Path must not depend on the folder that this was started in.
+$Prefix = $ExecutionContext.SessionState.Path.GetUnresolvedProviderPathFromPSPath($Prefix)
 $mark = Join-Path $Prefix 'betz-installed.txt'
 $bin = Join-Path $Prefix 'bin'
 
+# As text with names such as %USERPROFILE%, in whose place [Environment] would put their values for good.
+$environment = 'HKCU:\Environment'
+
 function Get-UserPath {
-    $path = [Environment]::GetEnvironmentVariable('Path', 'User')
-    if ($null -eq $path) { return @() }
+    $path = (Get-Item -LiteralPath $environment).GetValue('Path', '', 'DoNotExpandEnvironmentNames')
     return @($path -split ';' | Where-Object { $_ -ne '' })
 }
 
 function Set-UserPath([string[]]$folders) {
-    [Environment]::SetEnvironmentVariable('Path', ($folders -join ';'), 'User')
+    Set-ItemProperty -LiteralPath $environment -Name 'Path' -Value ($folders -join ';') -Type ExpandString
+    # Setting a variable tells running programs, such as the desktop, to read all of them again.
+    $name = 'BETZ_INSTALL_' + [Guid]::NewGuid().ToString('N')
+    [Environment]::SetEnvironmentVariable($name, '1', 'User')
+    [Environment]::SetEnvironmentVariable($name, $null, 'User')
 }
 
 if ($Uninstall) {
@@ -61,7 +69,9 @@ if ((Test-Path -LiteralPath $Prefix) -and -not (Test-Path -LiteralPath $mark) -a
 }
 New-Item -ItemType Directory -Force -Path $Prefix | Out-Null
 Set-Content -LiteralPath $mark -Value 'install.ps1 -Uninstall removes this folder.'
-Copy-Item -Path (Join-Path $PSScriptRoot '*') -Destination $Prefix -Recurse -Force
+if ((Resolve-Path -LiteralPath $Prefix).Path -ne $PSScriptRoot) {
+    Get-ChildItem -LiteralPath $PSScriptRoot -Force | Copy-Item -Destination $Prefix -Recurse -Force
+}
 if (-not $NoPath) {
     $folders = @(Get-UserPath)
     if ($folders -notcontains $bin) { Set-UserPath ($folders + $bin) }
