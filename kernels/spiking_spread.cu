@@ -9,15 +9,30 @@
 // All blocks must be resident at once (a cooperative launch). A slot more than the longest delay: what is sent in a step
 // never reaches the slot that is read in it.
 //
+// Synapses that learn take the arrivals of a step before its input is read, a barrier earlier, and the spikes of their
+// targets when these have fired (LEARNS).
+//
+// Where a device has no room for all synapses, they lie in blocks of targets, some of them in the host's memory (STREAMED):
+// the row of a neuron that fires is then read across the bus, block by block.
+//
 // Compile-time: those of spiking_neuron.cuh; EACH, neurons that a thread looks at together; SEVERAL, 1 where there are
 // other devices; PHASES, 1 to measure the parts of a step; MODELS, 1 where neurons are integrated [default: 0], with
-// -fmad=false and STATE.
-//: variants -DRECEPTORS=1 -DCHAIN=1 -DPAST=0 -DEACH=1 -DSEVERAL=0 -DPHASES=0 | -DRECEPTORS=2 -DCHAIN=4 -DPAST=1 -DEACH=4 -DSEVERAL=1 -DPHASES=1 | -DRECEPTORS=4 -DCHAIN=1 -DPAST=0 -DEACH=1 -DSEVERAL=0 -DPHASES=0 -DMODELS=1 -DSTATE=12 -fmad=false
+// -fmad=false and STATE; LEARNS, 1 where synapses learn [default: 0], with -fmad=false; STREAMED, 1 where synapses lie in blocks
+// of targets [default: 0].
+//: variants -DRECEPTORS=1 -DCHAIN=1 -DPAST=0 -DEACH=1 -DSEVERAL=0 -DPHASES=0 | -DRECEPTORS=2 -DCHAIN=4 -DPAST=1 -DEACH=4 -DSEVERAL=1 -DPHASES=1 | -DRECEPTORS=4 -DCHAIN=1 -DPAST=0 -DEACH=1 -DSEVERAL=0 -DPHASES=0 -DMODELS=1 -DSTATE=12 -fmad=false | -DRECEPTORS=2 -DCHAIN=1 -DPAST=0 -DEACH=1 -DSEVERAL=0 -DPHASES=0 -DLEARNS=1 -fmad=false | -DRECEPTORS=1 -DCHAIN=1 -DPAST=0 -DEACH=4 -DSEVERAL=0 -DPHASES=1 -DSTREAMED=1
 
 #include "spiking_integrate.cuh"
 
+#include "spiking_learn.cuh"
+
 #ifndef MODELS
 #define MODELS 0
+#endif
+#ifndef LEARNS
+#define LEARNS 0
+#endif
+#ifndef STREAMED
+#define STREAMED 0
 #endif
 
 constexpr int THREADS = 1024;
@@ -72,6 +87,13 @@ __device__ __forceinline__ void take_row(const Rows& rows, u32 source, u32 rank,
     }
 }
 
+// The row of a neuron in block `block` of targets: its beginnings and its synapses lie where `streams` says.
+__device__ __forceinline__ void take_block(const Rows& rows, const u64* streams, u32 block, u32 source, u32 rank, u32 team,
+                                           u64 step) {
+    const Rows own = {(const u32*)streams[2 * block], (const u64*)streams[2 * block + 1], rows.ring, rows.per_slot, rows.slots};
+    take_row(own, source, rank, team, step);
+}
+
 // Arrives at the barrier; whether it is the last of all blocks to do so. One thread of a block.
 __device__ __forceinline__ bool arrive_here(u32* barrier, u32& arrived) {
     // The last lets all go on by another word: who waits does not hold up who arrives.
@@ -101,7 +123,9 @@ __device__ __forceinline__ void wait_here(const u32* barrier, u32 arrived) {
 // neuron). past: (step modulo the longest filter, neuron). words: synapses, [offsets[n]..offsets[n + 1]] those of neuron
 // n of the network. team: threads, a power of two up to a block, that a row is shared by. barrier[0]: arrivals, `arrived`
 // of them before this launch; barrier[RELEASE]: those that all know of. recorded: step of the launch <<
-// tally[ID_WIDTH] | neuron of the network.
+// tally[ID_WIDTH] | neuron of the network. streams: of each block of targets where its rows begin, and where they lie. From
+// `rules` on: `Learning` of spiking_learn.cuh; `after` are its traces, `last` its `fired`, `noted` its `history`; learn_team: threads that
+// share a row of it.
 //: cells: in, populations
 //: models: in, populations
 //: values: in
@@ -115,6 +139,17 @@ __device__ __forceinline__ void wait_here(const u32* barrier, u32 arrived) {
 //: barrier: in-out, BARRIER
 //: share: in, POSTS
 //: post: in-out
+//: streams: in, 2 * target_blocks
+//: rules: in
+//: rows_of: in
+//: delays: in, delay_count
+//: synapses: in-out
+//: more: in-out
+//: onto_offsets: in
+//: onto: in
+//: after: in-out
+//: last: in-out
+//: noted: in-out
 //: recorded: in-out
 //: marks: in, neurons
 //: traces: in-out
@@ -123,7 +158,10 @@ spiking_spread(const Cells* __restrict__ cells, const ModelCells* __restrict__ m
                const float* __restrict__ values, int populations, const u32* __restrict__ thresholds, const u16* __restrict__ starts, u64 seed, int neurons, int slots, int longest, u64 begin, u32 steps,
                float* membranes, int* silent, int* ring, int* past, u32* counts, u64* tally,
                const u32* __restrict__ offsets, const u32* __restrict__ words, int team, u32* barrier, u32 arrived,
-               const u64* __restrict__ share, u64* post, u32* recorded, const u32* __restrict__ marks,
+               const u64* __restrict__ share, u64* post, const u64* __restrict__ streams, u32 target_blocks,
+               const LearnRule* __restrict__ rules, u32 rule_count, const u32* __restrict__ rows_of, const u32* __restrict__ delays,
+               u32 delay_count, float* synapses, float* more, const u32* __restrict__ onto_offsets, const u32* __restrict__ onto,
+               float* after, u32* last, u32* noted, u32 noted_slots, float unit, int learn_team, u32* recorded, const u32* __restrict__ marks,
                float* traces) {
     __shared__ u32 list[LIST];
     __shared__ u32 fired;
@@ -131,7 +169,11 @@ spiking_spread(const Cells* __restrict__ cells, const ModelCells* __restrict__ m
     const Rows rows = {offsets, (const u64*)words, ring, (u64)neurons * RECEPTORS, slots};
     const u32 parts = SEVERAL ? share[PARTS] : 1, part = SEVERAL ? share[PART] : 0;
     const u32 threads = gridDim.x * THREADS;
-    const u32 thread = blockIdx.x * THREADS + threadIdx.x;
+    // Where synapses learn, all blocks have neurons, however few there are.
+    const u32 thread = LEARNS ? (threadIdx.x / 32 * gridDim.x + blockIdx.x) * 32 + threadIdx.x % 32
+                              : blockIdx.x * THREADS + threadIdx.x;
+    const Learning learning = {rules, rule_count, rows_of, delays, delay_count, (float4*)synapses, (float2*)more, onto_offsets,
+                               onto, (float2*)after, last, noted, noted_slots, (u32)neurons, unit};
     const u64 room = tally[ROOM];
     const u32 id_bits = tally[ID_WIDTH];
     // Where every thread has few neurons, they stay in its registers.
@@ -178,6 +220,20 @@ spiking_spread(const Cells* __restrict__ cells, const ModelCells* __restrict__ m
             mark = clock64();
         }
         int* const slot = ring + (step & (slots - 1)) * rows.per_slot;
+        if (LEARNS) {
+            if (thread == 0) {
+                noted[(u32)step & (noted_slots - 1)] = 0;
+            }
+            take_arrivals(learning, slot, (u32)step, thread, threads, learn_team);
+            __syncthreads();
+            if (gridDim.x > 1 && threadIdx.x == 0) {
+                if (arrive_here(barrier, arrived)) {
+                    store_release(barrier + RELEASE, arrived);
+                }
+                wait_here(barrier, arrived);
+            }
+            __syncthreads();
+        }
         for (u32 first = thread; first < neurons; first += EACH * threads) {
             if (!held) {
                 fetch(first);
@@ -262,11 +318,23 @@ spiking_spread(const Cells* __restrict__ cells, const ModelCells* __restrict__ m
                             }
                         }
                     }
+                    if (LEARNS) {
+                        note_spike(learning, neuron, (u32)step);
+                    }
                     const u32 at = atomicAdd(&fired, 1u);
                     if (at < LIST) {
                         list[at] = neuron;
                     } else {
-                        take_row(rows, neuron, 0, 1, step);
+                        for (u32 block = 0; STREAMED && block < target_blocks; ++block) {
+                            take_block(rows, streams, block, neuron, 0, 1, step);
+                        }
+                        if (!STREAMED) {
+                            take_row(rows, neuron, 0, 1, step);
+                        }
+                        if (LEARNS) {
+                            learn_spike(learning, neuron, 0, 1, (u32)step);
+                            leave_traces(learning, neuron, (u32)step);
+                        }
                     }
                 }
             }
@@ -280,10 +348,27 @@ spiking_spread(const Cells* __restrict__ cells, const ModelCells* __restrict__ m
             mark = clock64();
         }
         const u32 many = min(fired, LIST);
-        for (u32 which = threadIdx.x / team; which < many; which += THREADS / team) {
-            take_row(rows, list[which], threadIdx.x % team, team, step);
+        if (STREAMED) {
+            for (u32 which = threadIdx.x / team; which < many * target_blocks; which += THREADS / team) {
+                take_block(rows, streams, which % target_blocks, list[which / target_blocks], threadIdx.x % team, team, step);
+            }
+        } else {
+            for (u32 which = threadIdx.x / team; which < many; which += THREADS / team) {
+                take_row(rows, list[which], threadIdx.x % team, team, step);
+            }
+        }
+        if (LEARNS) {
+            for (u32 which = threadIdx.x / learn_team; which < many; which += THREADS / learn_team) {
+                learn_spike(learning, list[which], threadIdx.x % learn_team, learn_team, (u32)step);
+            }
         }
         __syncthreads();
+        if (LEARNS) {
+            for (u32 which = threadIdx.x; which < many; which += THREADS) {
+                leave_traces(learning, list[which], (u32)step);
+            }
+            __syncthreads();
+        }
         if (PHASES) {
             delivery += clock64() - mark;
             mark = clock64();

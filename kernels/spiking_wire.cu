@@ -4,6 +4,8 @@
 // Two passes over all synapses: one counts them by where they will lie, one places them there. The order within a row
 // is free, since what neurons get are sums of integers.
 //
+// Of a block of targets, all is as of a device that has these targets alone, but for their numbers (`whole`).
+//
 // A cell is where a row lies: a source and, where `blocks` > 0, the block of its target (target mod `blocks`).
 
 #define RECEPTORS 1
@@ -54,7 +56,8 @@ struct Edge {
 // Where synapses lie, and how they are counted.
 struct Cellar {
     u32 blocks, neurons;
-    u32 parts, part;  // of several devices, which one: neuron t is neuron t / parts of device t mod parts
+    u32 parts, part;  // of several devices or blocks of targets, which one: neuron t is neuron t / parts of part t mod parts
+    u32 whole;        // 1: parts are blocks of targets, whose numbers are those of the network
     u32* offsets;  // of cell c at c + 1: a count, then where it begins, then where it ends
     u32* quads;    // synapses of one step, by cell; with blocks only
 };
@@ -168,7 +171,8 @@ __device__ __forceinline__ void place_one(const Edge& edge, const Cellar& cellar
     const u32 weight = (u16)edge.weight;
     if (cellar.blocks == 0) {
         const u32 here = (cellar.neurons + cellar.parts - 1 - cellar.part) / cellar.parts;
-        const u64 target = (u64)edge.receptor * here + edge.target / cellar.parts;
+        const u64 target = cellar.whole ? (u64)edge.receptor * cellar.neurons + edge.target
+                                        : (u64)edge.receptor * here + edge.target / cellar.parts;
         const u32 at = atomicAdd(cellar.offsets + cell + 1, 1u);
         ((u64*)words)[at] = (u64)(edge.delay << 16 | weight) << 32 | target;
         return;
@@ -245,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(256)
 spiking_count(const Wires* __restrict__ wires, const float* __restrict__ normal, u64 seed,
               const u32* __restrict__ degrees, int blocks, int neurons, u32 parts, u32 part, u32* offsets,
               u32* quads, u64* sums, u64* found) {
-    const Cellar cellar = {(u32)blocks, (u32)neurons, parts, part, offsets, quads};
+    const Cellar cellar = {(u32)blocks, (u32)neurons, parts, part, 0, offsets, quads};
     walk<false>(*wires, normal, seed, degrees, cellar, sums, found, 0, nullptr);
 }
 
@@ -258,8 +262,8 @@ spiking_count(const Wires* __restrict__ wires, const float* __restrict__ normal,
 extern "C" __global__ void __launch_bounds__(256)
 spiking_place(const Wires* __restrict__ wires, const float* __restrict__ normal, u64 seed,
               const u32* __restrict__ degrees, int blocks, int neurons, u32 parts, u32 part, u32* offsets,
-              u32* quads, int deep, u32* words) {
-    const Cellar cellar = {(u32)blocks, (u32)neurons, parts, part, offsets, quads};
+              u32* quads, int deep, u32 whole, u32* words) {
+    const Cellar cellar = {(u32)blocks, (u32)neurons, parts, part, whole, offsets, quads};
     walk<true>(*wires, normal, seed, degrees, cellar, nullptr, nullptr, deep, words);
 }
 
@@ -279,7 +283,7 @@ __device__ __forceinline__ Edge listed(const u32* ends, const u32* strengths, u6
 extern "C" __global__ void __launch_bounds__(256)
 spiking_count_listed(const u32* __restrict__ ends, const u32* __restrict__ strengths, u64 many, int blocks,
                      int neurons, u32 parts, u32 part, u32* offsets, u32* quads, u64* sums, u64* found) {
-    const Cellar cellar = {(u32)blocks, (u32)neurons, parts, part, offsets, quads};
+    const Cellar cellar = {(u32)blocks, (u32)neurons, parts, part, 0, offsets, quads};
     const u64 threads = (u64)gridDim.x * blockDim.x;
     Found own = {};
     for (u64 k = (u64)blockIdx.x * blockDim.x + threadIdx.x; k < many; k += threads) {
@@ -297,8 +301,8 @@ spiking_count_listed(const u32* __restrict__ ends, const u32* __restrict__ stren
 //: words: in-out, neurons * blocks.max(1) * 4 * deep
 extern "C" __global__ void __launch_bounds__(256)
 spiking_place_listed(const u32* __restrict__ ends, const u32* __restrict__ strengths, u64 many, int blocks,
-                     int neurons, u32 parts, u32 part, u32* offsets, u32* quads, int deep, u32* words) {
-    const Cellar cellar = {(u32)blocks, (u32)neurons, parts, part, offsets, quads};
+                     int neurons, u32 parts, u32 part, u32* offsets, u32* quads, int deep, u32 whole, u32* words) {
+    const Cellar cellar = {(u32)blocks, (u32)neurons, parts, part, whole, offsets, quads};
     const u64 threads = (u64)gridDim.x * blockDim.x;
     for (u64 k = (u64)blockIdx.x * blockDim.x + threadIdx.x; k < many; k += threads) {
         place_one(listed(ends, strengths, k), cellar, deep, words);

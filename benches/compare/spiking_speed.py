@@ -5,6 +5,7 @@
     peers/bin/python benches/compare/spiking_speed.py BETZ adex 10000 1000 0.2
     peers/bin/python benches/compare/spiking_speed.py BETZ stdp 3125 400 1                 # 800,000 of the synapses learn
     python3 benches/compare/spiking_speed.py spec izhikevich 1000000 100 net.json          # Betz' description alone
+    python3 benches/compare/spiking_speed.py spec static 200000 5000 net.json              # for synapses in the host's memory
 
 BETZ is a release build of `betz`. A last argument `betz`, `brian2` or `nest` runs that side alone. Prints processor seconds of
 SECONDS of the network after 0.1 s that do not count, without building. Four fifths of the neurons are excitatory, and so
@@ -13,6 +14,7 @@ are four fifths of the synapses. Steps of 0.1 ms, delays of 1.5 ms.
 `izhikevich`: spikes move the potential. Betz and Brian2 integrate by Runge-Kutta of order 4, NEST by Euler's rule.
 `adex`: conductances without a rise. Betz has two sub-steps of 0.05 ms of order 4, Brian2 one step of order 4, NEST adaptive steps.
 `stdp`: leaky neurons with exponential currents, integrated exactly; synapses between excitatory neurons learn by pairs of spikes.
+`static`, for `spec` alone: the same without learning, and each neuron draws its targets, so that a GPU draws the synapses.
 """
 
 import json
@@ -60,6 +62,11 @@ def description(model, neurons, degree):
         made = dict(source=source, target=target, rule=rule, weight=weights[source], delay_ms=DELAY)
         if source in receptors:
             made["receptor"] = receptors[source]
+        if model == "static":
+            share = degrees[source] * sizes[target] // sizes[source]
+            made["rule"] = {"fixed_out": {"count": share}}
+            if source == "e":
+                made["weight"] = {"mean": 3000 / degree, "sd": 300 / degree}
         if model == "stdp" and source == target == "e":
             made["plasticity"] = {"a_plus": 0.01, "a_minus": 0.0105, "high": weights["e"]["high"]}
         projections.append(made)

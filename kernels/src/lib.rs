@@ -15,8 +15,8 @@ pub use arguments::{
     Arguments, Blocks, Element, In, InOut, InPlace, KernelOption, MaybeOut, Out, Plain, TooShort,
 };
 pub use layout::{
-    Block, Cells, Counts, Entry, Filter, Link, Mask, ModelCells, Node, Pair, Part, Sample, Section,
-    Step, Tally, Target, TargetShape, Tick, Tuple, Wires,
+    Block, Cells, Counts, Entry, Filter, LearnRule, Link, Mask, ModelCells, Node, Pair, Part,
+    Sample, Section, Step, Tally, Target, TargetShape, Tick, Tuple, Wires,
 };
 
 /// One kernel file and the headers that it includes.

@@ -1,4 +1,4 @@
-//! `spiking_wire.cu`, `spiking_resident.cu` and `spiking_spread.cu`.
+//! `spiking_wire.cu`, `spiking_resident.cu`, `spiking_spread.cu` and `spiking_learn.cu`.
 
 use crate::arguments::n;
 
@@ -25,6 +25,13 @@ pub const MAIL: usize = 2 * (RESIDENT_BLOCKS as usize / 2 + 1) * 16;
 pub const SPREAD_THREADS: u32 = 1024;
 /// Most neurons of a thread that it keeps in registers, for which it may be compiled (`EACH`).
 pub const SPREAD_EACH: u32 = 4;
+
+/// Bits of the place of a synapse that learns; the bits above are its rule.
+pub const PLACE_BITS: u32 = 24;
+/// Most rules of synapses that learn.
+pub const MOST_RULES: usize = 1 << (32 - PLACE_BITS);
+/// Threads of a block of [`SpikingLearnAdvance`].
+pub const LEARN_THREADS: u32 = 256;
 
 /// Words of the barrier of [`SpikingSpread`].
 pub const BARRIER: usize = 65;

@@ -75,7 +75,7 @@ pub(crate) struct SpikingArgs {
     #[arg(long, requires = "connections")]
     pub(crate) ignore_delays: bool,
     /// Simulate the twenty firing patterns of Izhikevich 2004; --picture draws them
-    #[arg(long, group = "spiking", conflicts_with_all = ["seconds", "neurons", "out", "scale", "order", "compat", "settle", "threads", "memory", "dry_run", "counts", "trace", "phases", "raster", "live", "write_spec", "write_connections"])]
+    #[arg(long, group = "spiking", conflicts_with_all = ["seconds", "neurons", "out", "scale", "order", "compat", "settle", "threads", "memory", "device_memory", "dry_run", "counts", "trace", "phases", "raster", "live", "write_spec", "write_connections"])]
     pub(crate) patterns: bool,
     /// Currents into populations over time: POPULATION=FILE, a CSV file or a pipe of lines seconds,pA or one pA per
     /// neuron, several separated by commas; - reads standard input
@@ -110,6 +110,10 @@ pub(crate) struct SpikingArgs {
     /// Memory to use at most, such as 2GiB, of the system or the GPU [default: all that is free]
     #[arg(long, value_name = "SIZE", value_parser = memory_size, requires = "spiking")]
     pub(crate) memory: Option<u64>,
+    /// Memory to use on the GPU at most, such as 2GiB [default: --memory]; synapses beyond it are read from the system's
+    /// memory, and --dry-run reports the cost
+    #[arg(long, value_name = "SIZE", value_parser = memory_size, requires = "spiking")]
+    pub(crate) device_memory: Option<u64>,
     /// Report the size of the network, and build nothing
     #[arg(long, requires = "spiking", conflicts_with_all = ["out", "counts", "trace", "raster", "live"])]
     pub(crate) dry_run: bool,

@@ -11,7 +11,7 @@ use betz::spiking::connections::{self, Delays};
 use betz::spiking::models::{self, galbraith};
 use betz::spiking::{
     CurrentTable, Engine, Interpolation, ListedSynapse, Network, Options, Phases, Plan, Report,
-    write_counts,
+    StreamCost, write_counts,
 };
 use betz::team::Team;
 use betz::{Error, ErrorKind, Progress, Result};
@@ -64,6 +64,8 @@ struct PlanReport {
     /// Most bytes of a rank, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     rank_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streaming: Option<StreamCost>,
     shortest_delay_steps: u32,
     longest_delay_steps: u32,
     weight_unit: f64,
@@ -144,6 +146,9 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
         _ => Engine::build_in(team, &network, &options, &bar)?,
     };
     let first = team.rank() == 0;
+    if first && asked.device_memory.is_some() && engine.ran().memory_cap.is_none() {
+        eprintln!("--device-memory has no effect: no GPU is used");
+    }
     if let (true, Some(path)) = (first, &asked.write_spec) {
         let text = network.to_json()?;
         write_atomically(path, |file| writeln!(file, "{text}"))?;
@@ -268,7 +273,7 @@ fn options(team: &dyn Team, args: &Simulate, network: &Network) -> Result<Option
     };
     let device = device::open(&args.common.device)
         .map_err(|e| e.at("--device"))?
-        .with_memory_cap(asked.memory);
+        .with_memory_cap(asked.device_memory.or(asked.memory));
     if asked.live && threads != 1 {
         return Err(Error::argument(format!(
             "--live: expected one thread, got --threads {threads}"
@@ -493,6 +498,7 @@ fn plan(team: &dyn Team, network: &Network, options: &Options, steps: u64) -> Re
         bytes: plan.bytes(),
         building_bytes: plan.building_bytes,
         rank_bytes: share,
+        streaming: plan.streaming,
         shortest_delay_steps: plan.shortest_delay,
         longest_delay_steps: plan.longest_delay,
         weight_unit: plan.weight_unit,

@@ -56,6 +56,7 @@ mod plasticity;
 #[doc(hidden)]
 pub mod random;
 mod spec;
+mod streaming;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 pub use betz_device::{Device, Ran};
@@ -72,3 +73,4 @@ pub use spec::{
     Arrival, Channel, ListedSynapse, MAX_DELAY_STEPS, MAX_NEURONS, Network, Poisson, Population,
     Projection, Rule, Stimulus, Synapse,
 };
+pub use streaming::StreamCost;

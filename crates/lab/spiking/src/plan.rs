@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use betz_base::{Error, Result};
+use betz_base::{Error, ErrorKind, Result};
 
 use crate::connect::{
     RoundedWeights, delay_range, has_two_receptors, rounded_weights, weight_unit,
@@ -10,6 +10,7 @@ use crate::connect::{
 use crate::model_population::ModelPopulation;
 use crate::neuron::Constants;
 use crate::spec::{Draw, Network, Neuron, Rule};
+use crate::streaming::StreamCost;
 
 /// Neurons that are updated together; each population is a whole number of such chunks in memory.
 pub(crate) const CHUNK: usize = 64;
@@ -57,6 +58,8 @@ pub struct Plan {
     pub synapse_bytes: u64,
     /// Bytes needed besides while the network is built.
     pub building_bytes: u64,
+    /// Cost of synapses that a device has no room for and the host's memory has.
+    pub streaming: Option<StreamCost>,
     /// Projections of which some listed weights round to 0.
     pub rounded_weights: Vec<RoundedWeights>,
     /// Slots of a ring.
@@ -135,6 +138,7 @@ impl Plan {
             ring_bytes: (lanes * 4 * u64::from(slots) * receptors as u64).saturating_add(past),
             synapse_bytes: (network.neurons() + 1) * 4 * threads as u64,
             building_bytes: lanes * 8 * receptors as u64 + 64 * 1024 * 1024,
+            streaming: None,
             slots: slots as usize,
             receptors,
             each: Vec::new(),
@@ -234,13 +238,15 @@ impl Plan {
     pub(crate) fn fit_share(&self, threads: usize, limit: u64) -> Result<()> {
         let bytes = self.share_bytes(threads);
         if bytes > limit {
-            return Err(Error::no_memory(
+            return Err(Error::new(
+                ErrorKind::OutOfMemory,
                 format!(
-                    "expected a share of at most {limit} bytes, got {bytes}: {threads} of the {} threads of {self}",
+                    "expected a share of at most {limit} bytes of memory, got {bytes}: {threads} of the {} threads of {self}",
                     self.threads
                 ),
-                bytes as usize,
-            ));
+            )
+            .with_needed_bytes(bytes)
+            .with_available_bytes(limit));
         }
         Ok(())
     }
@@ -248,13 +254,15 @@ impl Plan {
     /// Refuses what takes more than `limit` bytes.
     ///
     /// # Errors
-    /// `Io`, with the plan and what there is.
+    /// `OutOfMemory`, with the plan and the limit.
     pub fn fit(&self, limit: u64) -> Result<()> {
         if self.bytes() > limit {
-            return Err(Error::no_memory(
-                format!("expected a network of at most {limit} bytes, got {self}"),
-                self.bytes() as usize,
-            ));
+            return Err(Error::new(
+                ErrorKind::OutOfMemory,
+                format!("expected a network of at most {limit} bytes of memory, got {self}"),
+            )
+            .with_needed_bytes(self.bytes())
+            .with_available_bytes(limit));
         }
         Ok(())
     }
@@ -273,7 +281,11 @@ impl fmt::Display for Plan {
             mb(self.ring_bytes),
             mb(self.synapse_bytes),
             mb(self.building_bytes)
-        )
+        )?;
+        match &self.streaming {
+            Some(streaming) => write!(f, "; {streaming}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use betz_base::{Error, Result};
+use betz_kernels::spiking::{MOST_RULES, PLACE_BITS};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use crate::draw::Draw;
@@ -17,6 +18,9 @@ pub const MAX_DELAY_STEPS: u32 = 255;
 
 /// Most neurons of a network.
 pub const MAX_NEURONS: u64 = 1 << 28;
+
+/// Most neurons of a network whose synapses learn on a device: a synapse has 24 bits for its place, one of four receptors.
+const MOST_LEARNING_NEURONS: u64 = 1 << (PLACE_BITS - 2);
 
 /// A network, whole: with its seed it is one spike train and no other.
 ///
@@ -303,8 +307,11 @@ impl Network {
 
     /// Reason why no device runs the network, if there is one.
     pub(crate) fn only_on_cpu(&self) -> Option<&'static str> {
-        if self.projections.iter().any(|p| p.plasticity.is_some()) {
-            return Some("synapses that learn run on the CPU");
+        let (rules, neurons) = (self.rules().len(), self.neurons());
+        if rules > 0 && (rules > MOST_RULES || neurons > MOST_LEARNING_NEURONS) {
+            return Some(
+                "networks of more than 256 projections that learn, or that learn and have more than 4,194,304 neurons, run on the CPU",
+            );
         }
         let listed = |p: &Population| matches!(p.neuron, Neuron::Spikes(_));
         (self.populations.iter().any(listed))

@@ -164,6 +164,7 @@ impl Context {
             (&), &Self, &Buffer<T>, Range<usize>, &mut Buffer<T>,
         ) -> Result<()>;
         fn address_for<T: betz_kernels::Element>((&), &Self, &Buffer<T>) -> Result<Option<u64>>;
+        fn address_here<T: betz_kernels::Element>((&), &Buffer<T>) -> u64;
         fn pinned<T: Plain>((&), usize) -> Result<PinnedBuffer<T>>;
         fn products(
             (&),
@@ -241,6 +242,7 @@ impl<T> PinnedBuffer<T> {
     methods! {
         fn len((&)) -> usize;
         fn is_empty((&)) -> bool;
+        fn address((&)) -> Result<u64>;
         fn as_slice((&)) -> Result<&[T]>;
         fn as_mut_slice((&mut)) -> Result<&mut [T]>;
     }

@@ -307,6 +307,12 @@ impl Context {
         Ok(self.open_to(peer)?.then(|| buffer.address()))
     }
 
+    /// Address of `buffer` for kernels of this device that find it in a table. What they do there, and that it outlives
+    /// them, is for the caller to see to.
+    pub fn address_here<T: Element>(&self, buffer: &Buffer<T>) -> u64 {
+        buffer.address()
+    }
+
     fn out_of_memory<T>(&self, len: usize, error: DriverError) -> Error {
         let wanted = len.saturating_mul(size_of::<T>());
         let free = self.available_memory().unwrap_or(0);

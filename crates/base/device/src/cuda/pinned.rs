@@ -4,6 +4,7 @@ use betz_base::lock::lock;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use betz_kernels::Plain;
@@ -58,6 +59,7 @@ impl Context {
                 len,
                 cuda: Arc::clone(&self.cuda),
                 copies: Mutex::default(),
+                addressed: AtomicBool::new(false),
                 marker: PhantomData,
             })
             .ok_or_else(|| Error::new(ErrorKind::Internal, "pinned memory at address zero"))
@@ -132,7 +134,15 @@ pub struct PinnedBuffer<T> {
     len: usize,
     cuda: Arc<CudaContext>,
     copies: Mutex<Copies>,
+    /// Kernels know its address.
+    addressed: AtomicBool,
     marker: PhantomData<T>,
+}
+
+impl<T> std::fmt::Debug for PinnedBuffer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PinnedBuffer({})", self.len)
+    }
 }
 
 /// The last copies that were asked for; all before them on the same stream are made when they are.
@@ -261,7 +271,7 @@ impl<T> PinnedBuffer<T> {
     /// [`ErrorKind::DeviceFailure`] when earlier work on the device failed.
     #[allow(unsafe_code)]
     pub fn as_slice(&self) -> Result<&[T]> {
-        wait_for(self.copies().received.take())?;
+        self.as_slice_ready()?;
         // SAFETY: `len` initialised values, owned by self; copies that write begin under `&mut self`
         // alone, and the last has been waited for.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
@@ -278,11 +288,31 @@ impl<T> PinnedBuffer<T> {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
     }
 
+    /// Address of the first value for kernels of any device, which read it across the bus. Once it was asked for, writing and
+    /// the end of the memory wait for all work of the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceFailure`] when an earlier copy from the device failed.
+    pub fn address(&self) -> Result<u64> {
+        self.as_slice_ready()?;
+        self.addressed.store(true, Ordering::Relaxed);
+        Ok(self.pointer.as_ptr() as u64)
+    }
+
+    /// Waits for copies from the device.
+    fn as_slice_ready(&self) -> Result<()> {
+        wait_for(self.copies().received.take())
+    }
+
     fn copies(&self) -> MutexGuard<'_, Copies> {
         lock(&self.copies)
     }
 
     fn wait(&mut self) -> Result<()> {
+        if *self.addressed.get_mut() {
+            let waited = self.cuda.synchronize();
+            waited.map_err(|e| driver_error("waiting for kernels that read host memory", e))?;
+        }
         let copies = self
             .copies
             .get_mut()

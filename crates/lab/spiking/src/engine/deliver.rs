@@ -37,7 +37,7 @@ impl WithSimd for Deliver<'_> {
             matrices(part, step, list);
         }
         if !part.learning.is_empty() {
-            part.learning.send(step, list);
+            part.events += part.learning.send(step, list);
         }
     }
 }

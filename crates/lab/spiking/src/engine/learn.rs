@@ -4,6 +4,7 @@
 //! is a function of the synapse, its target's traces and the step.
 
 use betz_base::{Error, Result};
+use pulp::{Simd, WithSimd};
 
 use super::part::Part;
 use crate::math::exp;
@@ -11,18 +12,28 @@ use crate::plan::CHUNK;
 use crate::plasticity::{Dependence, Plasticity};
 use crate::spec::ListedSynapse;
 
+/// Synapses onto a neuron that are asked for ahead: each lies in a row of another source.
+const AHEAD: usize = 12;
+
 /// A rule's numbers per step.
 #[derive(Debug, Clone, Copy)]
-struct Rates {
-    rule: Plasticity,
-    plus: f32,
-    minus: f32,
-    x: f32,
-    y: f32,
-    eligibility: f32,
-    dopamine: f32,
+pub(super) struct Rates {
+    pub(super) rule: Plasticity,
+    pub(super) plus: f32,
+    pub(super) minus: f32,
+    pub(super) x: f32,
+    pub(super) y: f32,
+    pub(super) eligibility: f32,
+    pub(super) dopamine: f32,
     /// Seconds of a step.
-    seconds: f32,
+    pub(super) seconds: f32,
+}
+
+/// Dopamine of a rule at a step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Dopamine {
+    pub(super) level: f32,
+    pub(super) at: u64,
 }
 
 /// A synapse that learns.
@@ -48,6 +59,13 @@ struct Traces {
     slow: f32,
 }
 
+/// Synapses of a row that have the same delay, from the end of the piece before.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    delay: u8,
+    end: u32,
+}
+
 /// One part's synapses that learn.
 #[derive(Debug, Default)]
 pub(super) struct Learning {
@@ -55,6 +73,9 @@ pub(super) struct Learning {
     /// Row of each source, by delay.
     offsets: Vec<u32>,
     synapses: Vec<Synapse>,
+    /// Pieces of each row.
+    piece_offsets: Vec<u32>,
+    pieces: Vec<Piece>,
     /// Synapses onto each lane.
     onto_offsets: Vec<u32>,
     onto: Vec<u32>,
@@ -65,13 +86,13 @@ pub(super) struct Learning {
     /// Rows that arrive, by slot.
     due: Vec<Vec<(u32, u32)>>,
     /// Dopamine of each rule at its step.
-    dopamine: Vec<(f32, u64)>,
+    dopamine: Vec<Dopamine>,
     unit: f32,
     lanes: usize,
 }
 
 impl Rates {
-    fn new(rule: Plasticity, step_ms: f64) -> Self {
+    pub(super) fn new(rule: Plasticity, step_ms: f64) -> Self {
         let rate = |tau: f64| (step_ms / tau) as f32;
         let triplet = rule.triplet;
         let reward = rule.reward;
@@ -88,13 +109,14 @@ impl Rates {
     }
 
     /// Brings a synapse's traces to `step`, and its weight where dopamine acts on it.
-    fn advance(&self, synapse: &mut Synapse, step: u64, dopamine: (f32, u64)) {
+    #[inline(always)]
+    pub(super) fn advance(&self, synapse: &mut Synapse, step: u64, dopamine: Dopamine) {
         let lag = (step - synapse.seen) as f32;
         if lag == 0.0 {
             return;
         }
         if self.rule.reward.is_some() {
-            let (level, at) = dopamine;
+            let Dopamine { level, at } = dopamine;
             // Both fall off: ∫ c D dt in closed form.
             let begin = level * exp(-((synapse.seen - at) as f32) * self.dopamine);
             let both = self.eligibility + self.dopamine;
@@ -109,11 +131,27 @@ impl Rates {
         synapse.seen = step;
     }
 
+    /// Adds dopamine at `step`.
+    pub(super) fn reward(&self, dopamine: &mut Dopamine, step: u64, amount: f32) {
+        let Dopamine { level, at } = *dopamine;
+        *dopamine = Dopamine {
+            level: level * exp(-((step - at) as f32) * self.dopamine) + amount,
+            at: step,
+        };
+    }
+
+    /// The largest weight in units.
+    pub(super) fn most_units(&self, unit: f32) -> u64 {
+        (self.rule.high as f32 / unit).round() as u64
+    }
+
+    #[inline(always)]
     fn add(&self, weight: &mut f32, change: f32) {
         *weight = (*weight + change).clamp(self.rule.low as f32, self.rule.high as f32);
     }
 
     /// Changes a synapse by `part` of what its bounds allow, at once or as eligibility.
+    #[inline(always)]
     fn change(&self, synapse: &mut Synapse, part: f32) {
         let room = match self.rule.dependence {
             Dependence::Additive => self.rule.high as f32,
@@ -126,7 +164,8 @@ impl Rates {
         }
     }
 
-    fn triplets(&self) -> (f32, f32) {
+    #[inline(always)]
+    pub(super) fn triplets(&self) -> (f32, f32) {
         (self.rule.triplet).map_or((0.0, 0.0), |t| (t.a_plus as f32, t.a_minus as f32))
     }
 }
@@ -143,10 +182,11 @@ impl Learning {
         Self {
             rates: rules.iter().map(|r| Rates::new(*r, step_ms)).collect(),
             offsets: vec![0],
+            piece_offsets: vec![0],
             traces: vec![Traces::default(); rules.len() * lanes],
             fired: vec![0; lanes],
             due: vec![Vec::new(); slots],
-            dopamine: vec![(0.0, 0); rules.len()],
+            dopamine: vec![Dopamine::default(); rules.len()],
             unit: unit as f32,
             lanes,
             ..Self::default()
@@ -173,8 +213,15 @@ impl Learning {
     /// Appends the row of the next source.
     pub(super) fn push_row(&mut self, row: &mut [Synapse]) {
         row.sort_unstable_by_key(|s| (s.delay, s.place, s.rule));
-        self.synapses.extend_from_slice(row);
+        for same in row.chunk_by(|a, b| a.delay == b.delay) {
+            self.synapses.extend_from_slice(same);
+            self.pieces.push(Piece {
+                delay: same[0].delay,
+                end: self.synapses.len() as u32,
+            });
+        }
         self.offsets.push(self.synapses.len() as u32);
+        self.piece_offsets.push(self.pieces.len() as u32);
     }
 
     /// Lists the synapses by target once all rows are there.
@@ -200,8 +247,8 @@ impl Learning {
     /// Adds the largest weights to the sums of each place, in units.
     pub(super) fn add_largest(&self, sums: &mut [u64]) {
         for synapse in &self.synapses {
-            let high = self.rates[synapse.rule as usize].rule.high as f32;
-            sums[synapse.place as usize] += (high / self.unit).round() as u64;
+            let rates = &self.rates[synapse.rule as usize];
+            sums[synapse.place as usize] += rates.most_units(self.unit);
         }
     }
 
@@ -224,30 +271,31 @@ impl Learning {
             let rule = synapse.rule as usize;
             self.rates[rule].advance(synapse, step, self.dopamine[rule]);
         }
-        for (rates, (level, at)) in self.rates.iter().zip(&mut self.dopamine) {
-            *level = *level * exp(-((step - *at) as f32) * rates.dopamine) + amount;
-            *at = step;
+        for (rates, dopamine) in self.rates.iter().zip(&mut self.dopamine) {
+            rates.reward(dopamine, step, amount);
         }
     }
 
-    /// Queues the synapses of neurons that fired in `step`.
-    pub(super) fn send(&mut self, step: u64, list: &[u32]) {
+    /// Queues the synapses of neurons that fired in `step`; the number of these synapses.
+    pub(super) fn send(&mut self, step: u64, list: &[u32]) -> u64 {
         let mask = self.due.len() - 1;
+        let mut events = 0;
         for &source in list {
-            let end = self.offsets[source as usize + 1];
-            let mut begin = self.offsets[source as usize];
-            while begin < end {
-                let delay = self.synapses[begin as usize].delay;
-                let row = &self.synapses[begin as usize..end as usize];
-                let length = row.iter().position(|s| s.delay != delay);
-                let stop = length.map_or(end, |l| begin + l as u32);
-                self.due[(step as usize + usize::from(delay)) & mask].push((begin, stop));
-                begin = stop;
+            let source = source as usize;
+            let mut begin = self.offsets[source];
+            events += u64::from(self.offsets[source + 1] - begin);
+            let pieces =
+                self.piece_offsets[source] as usize..self.piece_offsets[source + 1] as usize;
+            for &Piece { delay, end } in &self.pieces[pieces] {
+                self.due[(step as usize + usize::from(delay)) & mask].push((begin, end));
+                begin = end;
             }
         }
+        events
     }
 
     /// One synapse takes an arrival; its place and weight in units.
+    #[inline(always)]
     fn arrival(&mut self, number: usize, step: u64) -> (usize, i32) {
         let synapse = &mut self.synapses[number];
         let rule = synapse.rule as usize;
@@ -266,10 +314,15 @@ impl Learning {
     }
 
     /// A neuron fires: the synapses onto it, then its traces.
+    #[inline(always)]
     fn spike(&mut self, lane: usize, step: u64) {
         let age = (step - self.fired[lane]) as f32;
         let onto = self.onto_offsets[lane] as usize..self.onto_offsets[lane + 1] as usize;
-        for &number in &self.onto[onto] {
+        let onto = &self.onto[onto];
+        for (i, &number) in onto.iter().enumerate() {
+            if let Some(&next) = onto.get(i + AHEAD) {
+                prefetch(&self.synapses, next);
+            }
             let synapse = &mut self.synapses[number as usize];
             let rule = synapse.rule as usize;
             let rates = &self.rates[rule];
@@ -288,12 +341,57 @@ impl Learning {
     }
 }
 
+/// Asks for a synapse before it is needed.
+#[inline(always)]
+fn prefetch(synapses: &[Synapse], number: u32) {
+    #[cfg(target_arch = "x86_64")]
+    #[allow(unsafe_code)]
+    // SAFETY: a prefetch reads nothing and faults nowhere, wherever it points.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let at = synapses.as_ptr().wrapping_add(number as usize);
+        _mm_prefetch(at.cast::<i8>(), _MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (synapses, number);
+}
+
+/// Arrivals of a step at synapses that learn. Dispatched for the processor, because a multiply-add is a call to the system's
+/// library without its instruction.
+pub(super) struct LearnArrivals<'a> {
+    pub(super) part: &'a mut Part,
+    pub(super) step: u64,
+}
+
+impl WithSimd for LearnArrivals<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.part.learn_arrivals(self.step);
+    }
+}
+
+/// Spikes of a step, from which the synapses onto their neurons learn.
+pub(super) struct LearnSpikes<'a> {
+    pub(super) part: &'a mut Part,
+    pub(super) step: u64,
+    pub(super) fired: &'a [u32],
+}
+
+impl WithSimd for LearnSpikes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.part.learn_spikes(self.step, self.fired);
+    }
+}
+
 impl Part {
     /// Takes the arrivals of `step` into its rings, through synapses that learn from them.
-    pub(super) fn learn_arrivals(&mut self, step: u64) {
-        if self.learning.is_empty() {
-            return;
-        }
+    #[inline(always)]
+    fn learn_arrivals(&mut self, step: u64) {
         let slot = step as usize & (self.slots - 1);
         let lanes = self.chunks * CHUNK;
         let words = self.chunks.div_ceil(64);
@@ -307,17 +405,14 @@ impl Part {
                     self.wake[slot * words + chunk / 64] |= 1 << (chunk % 64);
                 }
             }
-            self.events += u64::from(end - begin);
         }
         due.clear();
         self.learning.due[slot] = due;
     }
 
     /// Lets the synapses onto its neurons that fired in `step` learn.
-    pub(super) fn learn_spikes(&mut self, step: u64, fired: &[u32]) {
-        if self.learning.is_empty() {
-            return;
-        }
+    #[inline(always)]
+    fn learn_spikes(&mut self, step: u64, fired: &[u32]) {
         for &neuron in fired {
             if let Some(lane) = self.lane_of(neuron) {
                 self.learning.spike(lane, step);

@@ -114,18 +114,13 @@ trait Machine: fmt::Debug + Send {
     /// Sources that fire in the next step.
     fn emitting(&self) -> Vec<u32>;
     /// Synapses of the projection that is number `rule` among those that learn, as they are at `step`: neurons of the network.
-    fn weights(&self, rule: u16, step: u64) -> Result<Vec<ListedSynapse>> {
-        let _ = (rule, step);
-        Ok(Vec::new())
-    }
+    fn weights(&self, rule: u16, step: u64) -> Result<Vec<ListedSynapse>>;
     /// Exchanges the results of a run with other ranks.
     fn settle(&mut self) -> Result<()> {
         Ok(())
     }
     /// Adds dopamine at `step`.
-    fn reward(&mut self, step: u64, amount: f32) {
-        let _ = (step, amount);
-    }
+    fn reward(&mut self, step: u64, amount: f32) -> Result<()>;
     /// Spikes so far.
     fn spikes(&self) -> u64;
     /// Synapses that spikes went through.
@@ -154,7 +149,7 @@ impl Engine {
     /// Synapses are made on rayon's current pool, or on the device. Allocates what [`Plan`] says.
     ///
     /// # Errors
-    /// As [`Plan::new`]; `Io` when the plan exceeds the memory there is, with the plan;
+    /// As [`Plan::new`]; `OutOfMemory` when the plan exceeds the memory there is, with the plan;
     /// `InvalidArgument` when the inputs of a neuron could overflow the fixed point, or a recorded
     /// neuron does not exist; `Interrupted` when `listener` cancels; those of a device that was named.
     pub fn build(network: &Network, options: &Options, listener: &dyn Progress) -> Result<Self> {
@@ -414,7 +409,7 @@ impl Engine {
     /// Adds dopamine, which turns the eligibility of synapses that learn by [`Reward`](crate::Reward) into weight.
     ///
     /// # Errors
-    /// `InvalidArgument` for an amount that is not finite, or a network without such synapses.
+    /// `InvalidArgument` for an amount that is not finite, or a network without such synapses; those of a device.
     pub fn reward(&mut self, amount: f64) -> Result<()> {
         let learns = |p: &Projection| p.plasticity.is_some_and(|p| p.reward.is_some());
         if !self.network.projections.iter().any(learns) {
@@ -427,8 +422,7 @@ impl Engine {
                 "reward: expected a finite amount, got {amount}"
             )));
         }
-        self.machine.reward(self.step, amount as f32);
-        Ok(())
+        self.machine.reward(self.step, amount as f32)
     }
 
     /// A neuron's membrane potential after the last step, in mV. From a device it takes tens of microseconds.

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use super::barrier::Barrier;
 use super::build::{self, BuildReport};
 use super::deliver::Deliver;
+use super::learn::{LearnArrivals, LearnSpikes};
 use super::part::{Part, Trace};
 use super::ranks::{Block, Lists, Ranks};
 use super::update::Update;
@@ -316,10 +317,11 @@ impl Machine for Threads {
         }
     }
 
-    fn reward(&mut self, step: u64, amount: f32) {
+    fn reward(&mut self, step: u64, amount: f32) -> Result<()> {
         for part in &mut self.parts {
             part.learning.reward(step, amount);
         }
+        Ok(())
     }
 
     fn potential(&self, neuron: u32) -> Result<f32> {
@@ -424,13 +426,18 @@ fn update(lists: &Lists, part: &mut Part, thread: usize, step: u64, recorded: us
     if !part.emitted.is_empty() {
         part.emit(step, &mut list);
     }
-    part.learn_arrivals(step);
+    if !part.learning.is_empty() {
+        arch.dispatch(LearnArrivals { part, step });
+    }
     arch.dispatch(Update {
         part,
         step,
         list: &mut list,
     });
-    part.learn_spikes(step, &list);
+    if !part.learning.is_empty() {
+        let fired = &list;
+        arch.dispatch(LearnSpikes { part, step, fired });
+    }
     if recorded > 0 {
         let room = recorded.saturating_sub(part.recorded.len());
         let kept = list.iter().take(room).map(|n| step << 32 | u64::from(*n));

@@ -245,3 +245,17 @@ fn listed_weights_that_round_to_nothing_are_told_and_a_projection_of_them_is_ref
         "{said}"
     );
 }
+
+#[test]
+fn parameters_keep_all_their_bits_in_json() {
+    let mut network = in_one_population();
+    // Words of a counter, as fractions of every size.
+    for k in 1..2_000u64 {
+        let bits = k.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 12;
+        let weight = f64::from_bits(0x3FF0_0000_0000_0000 | bits) * 10f64.powi((k % 7) as i32 - 3);
+        let projection = Projection::new("a", "a", Rule::OneToOne, weight, 1.5);
+        network.projections = vec![projection];
+        let read = Network::from_json(&network.to_json().unwrap()).unwrap();
+        assert_eq!(read, network, "{weight:e}");
+    }
+}

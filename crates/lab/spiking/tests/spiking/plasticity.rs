@@ -5,6 +5,8 @@ use betz_spiking::{
     Projection, Reward, Rule, SpikeTrains, Synapse, Triplet,
 };
 
+use super::cases::balanced;
+
 const STEP_MS: f64 = 0.1;
 
 /// Times in ms of a pre-synaptic neuron's spikes and of its target's, which a teacher fires.
@@ -213,50 +215,6 @@ fn reward_turns_eligibility_into_weight() {
     engine.run(1000, &()).unwrap();
     assert!(weight(&engine) < before);
     assert!(engine.reward(f64::NAN).is_err());
-}
-
-/// A balanced network that learns.
-fn balanced() -> Network {
-    let mut network = Network::new(0.1, 5);
-    for (name, neurons) in [("e", 200), ("i", 50)] {
-        let mut population = Population::new(name, neurons);
-        population.poisson = Some(Poisson {
-            rate_hz: 9000.0,
-            weight: 87.8,
-        });
-        population.start_mv = Draw::Uniform {
-            low: -65.0,
-            high: -50.0,
-        };
-        network.populations.push(population);
-    }
-    let rule = || Rule::FixedIn {
-        count: 20,
-        distinct: false,
-    };
-    let mut learning = Projection::new("e", "e", rule(), 87.8, 1.5);
-    learning.delay_ms = Draw::Uniform {
-        low: 0.5,
-        high: 3.0,
-    };
-    learning.weight = Draw::ClippedNormal {
-        mean: 87.8,
-        sd: 30.0,
-        low: 0.0,
-        high: 175.0,
-    };
-    let mut both = Plasticity::pairs(0.01, 0.0105, 175.6);
-    learning.plasticity = Some(both);
-    both.dependence = Dependence::Multiplicative;
-    let mut onto = Projection::new("e", "i", rule(), 87.8, 1.5);
-    onto.plasticity = Some(both);
-    network.projections = vec![
-        learning,
-        onto,
-        Projection::new("i", "e", rule(), -351.0, 0.8),
-        Projection::new("i", "i", rule(), -351.0, 0.8),
-    ];
-    network
 }
 
 #[test]

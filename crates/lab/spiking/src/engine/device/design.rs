@@ -6,9 +6,12 @@ use betz_kernels::spiking::{self, SpikingResident, SpikingSpread};
 
 use super::super::Options;
 use super::super::part::Group;
+use super::learn::learning_bytes;
+use super::stream::{Demand, LISTED_BYTES, TargetBlocks};
 use crate::connect::Wiring;
-use crate::plan::Plan;
+use crate::plan::{Plan, available_bytes};
 use crate::spec::Network;
+use crate::streaming::{SYNAPSE_BYTES, StreamCost};
 
 /// Neurons of a block, from which on another block pays for the messages it sends.
 const NEURONS_A_BLOCK: u64 = 8;
@@ -53,6 +56,10 @@ pub(super) enum Design {
         each: u32,
         /// Devices that share the neurons.
         parts: u32,
+        /// Blocks of targets, some of which lie on the host; `None`: all synapses are on the devices.
+        target_blocks: Option<TargetBlocks>,
+        /// Synapses learn.
+        learns: bool,
     },
 }
 
@@ -114,6 +121,29 @@ impl Shape {
     }
 }
 
+/// Synapses that do not learn.
+fn static_synapses(network: &Network, plan: &Plan) -> f64 {
+    let learns = network.projections.iter().map(|p| p.plasticity.is_some());
+    let each = plan.each.iter().zip(learns);
+    each.filter(|(_, learns)| !learns).map(|(s, _)| s).sum()
+}
+
+fn static_bytes(synapses: f64) -> u64 {
+    synapses as u64 * SYNAPSE_BYTES
+}
+
+/// Static synapses that the host draws.
+fn listed(network: &Network, plan: &Plan) -> Result<f64> {
+    let mut listed = 0.0;
+    for (p, projection) in network.projections.iter().enumerate() {
+        if projection.plasticity.is_none() && Wiring::drawn(network, p, plan.weight_unit)?.is_none()
+        {
+            listed += plan.each[p];
+        }
+    }
+    Ok(listed)
+}
+
 impl Design {
     /// The faster of the two that the network can have, on `parts` devices.
     pub(super) fn choose(
@@ -124,20 +154,70 @@ impl Design {
         groups: &[Group],
     ) -> Self {
         let degree = plan.synapses / plan.neurons as f64;
+        let learning = !network.rules().is_empty();
         if parts == 1
+            && !learning
             && degree >= LONG_ROWS
             && let Some(resident) = Self::resident(context, network, plan, groups)
         {
             return resident;
         }
+        Self::spread_of(network, plan, groups, parts)
+    }
+
+    /// Rings in the memory of `parts` devices, as the network's neurons and synapses want it.
+    fn spread_of(network: &Network, plan: &Plan, groups: &[Group], parts: u32) -> Self {
         let mut spread = Self::spread(plan, parts);
-        if let Self::Spread { each, .. } = &mut spread
-            && Shape::of(groups).models
-        {
-            // A model's neuron fills the registers of its thread.
-            *each = 1;
+        if let Self::Spread { each, learns, .. } = &mut spread {
+            *learns = !network.rules().is_empty();
+            // A model's neuron fills the registers of its thread, and so does a synapse that learns.
+            if Shape::of(groups).models || *learns {
+                *each = 1;
+            }
         }
         spread
+    }
+
+    /// As [`Design::choose`], where that takes more memory than the device has: with synapses in the host's memory.
+    ///
+    /// # Errors
+    /// `DeviceMemory` if neither memory suffices.
+    pub(super) fn streamed(
+        context: &Context,
+        network: &Network,
+        groups: &[Group],
+        plan: &mut Plan,
+        options: &Options,
+    ) -> Result<Self> {
+        let mut spread = Self::spread_of(network, plan, groups, 1);
+        spread.size(network, groups, plan, options)?;
+        let available = context.available_memory()?;
+        if plan.bytes() <= available {
+            return Ok(spread);
+        }
+        let demand = Demand {
+            neurons: plan.neurons,
+            synapses: static_synapses(network, plan),
+            listed: listed(network, plan)?,
+            device_bytes: plan.bytes()
+                - static_bytes(static_synapses(network, plan))
+                - LISTED_BYTES * listed(network, plan)? as u64
+                - 4 * plan.neurons,
+            host_bytes: options.record_spikes.min(ROOM) as u64 * 8 + (64 << 20),
+        };
+        let host = options.memory_limit.or_else(available_bytes);
+        let chosen = TargetBlocks::choose(&demand, available, host.unwrap_or(u64::MAX))?;
+        if let Self::Spread {
+            target_blocks,
+            team,
+            ..
+        } = &mut spread
+        {
+            *target_blocks = Some(chosen);
+            // A team takes the row of one block.
+            *team = (*team / chosen.all.next_power_of_two()).max(1);
+        }
+        Ok(spread)
     }
 
     /// Rings in shared memory, where they fit.
@@ -196,6 +276,8 @@ impl Design {
                 _ => 1,
             },
             parts,
+            target_blocks: None,
+            learns: false,
         }
     }
 
@@ -203,6 +285,10 @@ impl Design {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Resident { .. } => "resident",
+            Self::Spread {
+                target_blocks: Some(_),
+                ..
+            } => "streamed",
             Self::Spread { .. } => "spread",
         }
     }
@@ -243,30 +329,7 @@ impl Design {
         plan: &mut Plan,
         options: &Options,
     ) -> Result<()> {
-        let neurons = plan.neurons;
-        let shape = Shape::of(groups);
-        // V, current, chains; silence, counts, marks.
-        let state = 4 * (2 + shape.state + 3) as u64;
-        let past = groups.iter().map(|g| g.filter).max().unwrap_or(0);
-        // Synapses that the host draws lie on the device until they are placed.
-        let mut listed = 0;
-        for p in 0..network.projections.len() {
-            if Wiring::drawn(network, p, plan.weight_unit)?.is_none() {
-                listed += plan.each[p] as u64;
-            }
-        }
-        let cells = neurons * u64::from(self.row_blocks().max(1));
-        let traces = options.record_potentials.len() as u64;
-        plan.threads = 1;
-        plan.ring_bytes =
-            4 * self.ring_values(neurons as usize, plan.receptors) as u64 + 4 * past * neurons;
-        plan.state_bytes = state * neurons + 4 * ROOM as u64 + traces * 4 * TRACE_STEPS;
-        plan.synapse_bytes = match self {
-            // Offsets, a quad of each (source, block), and the others.
-            Self::Resident { .. } => cells * 20 + plan.synapses as u64 * 4,
-            Self::Spread { parts, .. } => cells * 4 + plan.synapses as u64 * 8 / u64::from(*parts),
-        };
-        plan.building_bytes = cells * 4 + neurons * 16 + 12 * listed;
+        self.size(network, groups, plan, options)?;
         let available = context.available_memory()?;
         if plan.bytes() > available {
             return Err(Error::new(
@@ -277,6 +340,63 @@ impl Design {
                 ),
             ));
         }
+        Ok(())
+    }
+
+    /// Says in `plan` what the network takes on the device.
+    pub(super) fn size(
+        &self,
+        network: &Network,
+        groups: &[Group],
+        plan: &mut Plan,
+        options: &Options,
+    ) -> Result<()> {
+        let neurons = plan.neurons;
+        let shape = Shape::of(groups);
+        // V, current, chains; silence, counts, marks.
+        let state = 4 * (2 + shape.state + 3) as u64;
+        let past = groups.iter().map(|g| g.filter).max().unwrap_or(0);
+        // Synapses that the host draws lie on the device until they are placed.
+        let listed = listed(network, plan)?;
+        let cells = neurons * u64::from(self.row_blocks().max(1));
+        let traces = options.record_potentials.len() as u64;
+        let learning = learning_bytes(network, plan);
+        let synapses = static_synapses(network, plan);
+        plan.threads = 1;
+        plan.ring_bytes =
+            4 * self.ring_values(neurons as usize, plan.receptors) as u64 + 4 * past * neurons;
+        plan.state_bytes = state * neurons + 4 * ROOM as u64 + traces * 4 * TRACE_STEPS;
+        plan.building_bytes = cells * 4 + neurons * 16 + LISTED_BYTES * listed as u64;
+        plan.streaming = None;
+        plan.synapse_bytes = learning
+            + match self {
+                // Offsets, a quad of each (source, block), and the others.
+                Self::Resident { .. } => cells * 20 + synapses as u64 * 4,
+                Self::Spread {
+                    target_blocks: Some(blocks),
+                    ..
+                } => {
+                    let demand = Demand {
+                        neurons,
+                        synapses,
+                        listed,
+                        device_bytes: 0,
+                        host_bytes: 0,
+                    };
+                    plan.building_bytes = neurons * 16;
+                    let (device, host) = demand.bytes(*blocks);
+                    plan.streaming = Some(StreamCost::new(
+                        (blocks.all, blocks.near),
+                        host,
+                        synapses,
+                        network.step_ms,
+                    ));
+                    device
+                }
+                Self::Spread { parts, .. } => {
+                    cells * 4 + static_bytes(synapses) / u64::from(*parts)
+                }
+            };
         Ok(())
     }
 
@@ -296,11 +416,23 @@ impl Design {
                 blocks,
                 each,
                 parts,
+                target_blocks,
+                learns,
                 ..
             } => {
                 compiled.push(format!("-DEACH={each}"));
                 compiled.push(format!("-DSEVERAL={}", u8::from(*parts > 1)));
                 compiled.extend(Shape::of(groups).model_options());
+                if *learns {
+                    compiled.push("-DLEARNS=1".to_owned());
+                    let exact = "-fmad=false".to_owned();
+                    if !compiled.contains(&exact) {
+                        compiled.push(exact);
+                    }
+                }
+                if target_blocks.is_some() {
+                    compiled.push("-DSTREAMED=1".to_owned());
+                }
                 let kernel = context.load::<SpikingSpread<'_>>(&compiled, 0)?;
                 *blocks = kernel.resident_blocks(spiking::SPREAD_THREADS)?.max(1);
                 Ok(kernel)

@@ -1,20 +1,24 @@
 //! A network on CUDA devices, spike for spike as on threads.
 //!
 //! ```text
-//! Design (resident | spread) ─► Share: wire (count, lay out, place), state ─► run: launches of many steps ─► Host
+//! Design (resident | spread | streamed) ─► Share: wire (count, lay out, place), state ─► run: launches of many steps ─► Host
 //! ```
 //!
 //! Where all rings of input fit into the shared memory of a device's multiprocessors, neurons are *resident*: one
 //! launch runs thousands of steps and blocks write each other messages (`kernels/spiking_resident.cu`). Otherwise,
 //! where rows are short, and on several devices, rings lie in the devices' memory and neurons are *spread* over all
-//! threads (`kernels/spiking_spread.cu`). Synapses are drawn on the device where the rule allows it
+//! threads (`kernels/spiking_spread.cu`). Where a device has no room for all synapses, they lie in blocks of targets, some of
+//! them in the host's memory, and rows are read across the bus (`stream.rs`). Synapses that learn lie beside the others and
+//! change on the device (`kernels/spiking_learn.cuh`). Synapses are drawn on the device where the rule allows it
 //! (`kernels/spiking_wire.cu`); a device has those onto its own neurons.
 
 mod design;
 mod job;
+mod learn;
 mod models;
 mod run;
 mod share;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -32,7 +36,7 @@ use super::part::Group;
 use super::{Machine, Options, Phases};
 use crate::plan::Plan;
 use crate::random::Normal;
-use crate::spec::Network;
+use crate::spec::{ListedSynapse, Network};
 use design::Design;
 use job::{Job, Part};
 use share::{Share, introduce, longest_filter};
@@ -86,8 +90,8 @@ impl OnDevice {
         listener: &dyn Progress,
     ) -> Result<Self> {
         progress::check(listener, "building a network")?;
-        let (contexts, groups) = (contexts(placement, plan)?, groups(network, plan)?);
-        let design = Design::choose(&contexts[0], contexts.len() as u32, network, plan, &groups);
+        let (contexts, groups) = (contexts(placement, network, plan)?, groups(network, plan)?);
+        let design = design(contexts, network, &groups, plan, options)?;
         Self::with(contexts, design, &groups, network, plan, options, listener)
     }
 
@@ -101,8 +105,8 @@ impl OnDevice {
         plan: &mut Plan,
         options: &Options,
     ) -> Result<&'static str> {
-        let (contexts, groups) = (contexts(placement, plan)?, groups(network, plan)?);
-        let design = Design::choose(&contexts[0], contexts.len() as u32, network, plan, &groups);
+        let (contexts, groups) = (contexts(placement, network, plan)?, groups(network, plan)?);
+        let design = design(contexts, network, &groups, plan, options)?;
         for context in contexts {
             design.fit(context, network, &groups, plan, options)?;
         }
@@ -184,10 +188,39 @@ impl OnDevice {
     }
 }
 
-/// The devices that take part: no more than there are neurons.
-fn contexts<'a>(placement: &'a Placement, plan: &Plan) -> Result<&'a [Arc<Context>]> {
+/// The design of the network on these devices: where the fastest one does not fit on one device, another that does.
+fn design(
+    contexts: &[Arc<Context>],
+    network: &Network,
+    groups: &[Group],
+    plan: &mut Plan,
+    options: &Options,
+) -> Result<Design> {
+    let first = &contexts[0];
+    let design = Design::choose(first, contexts.len() as u32, network, plan, groups);
+    match design.fit(first, network, groups, plan, options) {
+        Err(e) if e.kind() == ErrorKind::DeviceMemory && contexts.len() == 1 => {
+            Design::streamed(first, network, groups, plan, options).map_err(|other| {
+                let message = format!("{}; {}", e.message(), other.message());
+                e.in_words(message)
+            })
+        }
+        Err(e) => Err(e),
+        Ok(()) => Ok(design),
+    }
+}
+
+/// The devices that take part: no more than there are neurons, and one if synapses learn.
+fn contexts<'a>(
+    placement: &'a Placement,
+    network: &Network,
+    plan: &Plan,
+) -> Result<&'a [Arc<Context>]> {
     let all = placement.contexts();
-    let most = spiking::MOST_PARTS.min(plan.neurons as usize);
+    let most = match network.rules().is_empty() {
+        true => spiking::MOST_PARTS.min(plan.neurons as usize),
+        false => 1,
+    };
     match all.len().min(most) {
         0 => Err(Error::new(
             ErrorKind::DeviceUnavailable,
@@ -242,6 +275,18 @@ impl Machine for OnDevice {
 
     fn emitting(&self) -> Vec<u32> {
         self.emitting.clone()
+    }
+
+    fn weights(&self, rule: u16, step: u64) -> Result<Vec<ListedSynapse>> {
+        match self.shares.first() {
+            Some(share) => share.learners.weights(&share.context, rule, step),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn reward(&mut self, step: u64, amount: f32) -> Result<()> {
+        (self.shares.iter_mut())
+            .try_for_each(|share| share.learners.reward(&share.context, step, amount))
     }
 
     fn spikes(&self) -> u64 {

@@ -240,7 +240,8 @@ impl Share {
     }
 
     fn start(&mut self, launch: &Launch, record: &mut Record) -> Result<()> {
-        let (state, wired) = (&mut self.state, &self.wired);
+        let (state, wired, learners) = (&mut self.state, &self.wired, &mut self.learners);
+        let shape = learners.shape;
         let neurons = self.neurons as i32;
         let steps = launch.steps as u32;
         match self.design {
@@ -256,12 +257,20 @@ impl Share {
                 team,
                 each,
                 parts,
+                target_blocks,
+                learns,
             } => {
-                let threads = spiking::SPREAD_THREADS * each;
+                // A warp of a network that learns is enough for a block, whose others take arrivals.
+                let threads = if learns {
+                    32
+                } else {
+                    spiking::SPREAD_THREADS * each
+                };
                 let blocks = blocks.min((self.neurons as u32).div_ceil(threads).max(1));
                 let arrived = self.arrived;
                 // Alone, blocks do not meet after the last step.
                 let meetings = match parts {
+                    1 if learns => (2 * u64::from(steps) - 1) as u32,
                     1 => steps - 1,
                     _ => steps.wrapping_mul(launch.barriers),
                 };
@@ -295,6 +304,23 @@ impl Share {
                         arrived,
                         share: state.share.read(),
                         post: state.post.update(),
+                        streams: wired.streams.read(),
+                        target_blocks: target_blocks.map_or(0, |blocks| blocks.all),
+                        rules: learners.rules.read(),
+                        rule_count: shape.rule_count,
+                        rows_of: learners.rows.read(),
+                        delays: learners.delays.read(),
+                        delay_count: shape.delay_count,
+                        synapses: learners.synapses.update(),
+                        more: learners.more.update(),
+                        onto_offsets: learners.onto_offsets.read(),
+                        onto: learners.onto.read(),
+                        after: learners.traces.update(),
+                        last: learners.fired.update(),
+                        noted: learners.history.update(),
+                        noted_slots: shape.slots,
+                        unit: shape.unit,
+                        learn_team: shape.team as i32,
                         recorded: record.spikes.update(),
                         marks: state.marks.read(),
                         traces: record.traces.update(),

@@ -9,6 +9,7 @@ use betz_kernels::{Cells, ModelCells, spiking};
 use super::super::part::{Group, Start};
 use super::design::{Design, Shape};
 use super::job::{Job, Part};
+use super::learn::Learners;
 use super::models::{ModelTables, start_models};
 use super::wire::DeviceSynapses;
 use crate::plan::Plan;
@@ -24,6 +25,7 @@ pub(super) struct Share {
     pub(super) neurons: usize,
     pub(super) state: State,
     pub(super) wired: DeviceSynapses,
+    pub(super) learners: Learners,
     /// Blocks that have arrived at the barrier.
     pub(super) arrived: u32,
 }
@@ -61,7 +63,8 @@ impl Share {
         mut design: Design,
         part: Part,
     ) -> Result<Self> {
-        let wired = DeviceSynapses::make(context, job, plan, &mut design, part)?;
+        let (learners, learning) = Learners::make(context, job, plan)?;
+        let wired = DeviceSynapses::make(context, job, plan, &mut design, part, &learning)?;
         let kernel = design.load(context, job.groups, job.options)?;
         let state = State::new(context, job, &design, part)?;
         Ok(Self {
@@ -72,6 +75,7 @@ impl Share {
             neurons: part.neurons(job.network.neurons() as usize),
             state,
             wired,
+            learners,
             arrived: 0,
         })
     }

@@ -1,17 +1,45 @@
 //! The device against the threads, spike for spike; skipped where there is none.
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use betz_device::cuda::Context;
 use betz_testkit::context;
 
 use super::super::{Engine, Machine, Options};
+use super::stream::TargetBlocks;
 use super::{Design, Group, OnDevice};
 use crate::plan::Plan;
-use crate::{Network, Neuron, Population, Projection, Rule, Spike, models};
+use crate::{
+    Dependence, Network, Neuron, Plasticity, Population, Projection, Reward, Rule, Spike, Triplet,
+    models,
+};
 
 #[path = "../../../tests/spiking/cases.rs"]
 mod cases;
+
+/// The device for one test at a time: a cap of its memory holds for all.
+struct DeviceGuard {
+    context: Arc<Context>,
+    _guard: MutexGuard<'static, ()>,
+}
+
+impl Deref for DeviceGuard {
+    type Target = Arc<Context>;
+
+    fn deref(&self) -> &Arc<Context> {
+        &self.context
+    }
+}
+
+fn device() -> Option<DeviceGuard> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(DeviceGuard {
+        context: context()?,
+        _guard: guard,
+    })
+}
 
 fn options(network: &Network) -> Options {
     Options {
@@ -57,6 +85,20 @@ fn designs(context: &Arc<Context>, network: &Network) -> Vec<OnDevice> {
                 team,
                 each,
                 parts: 1,
+                target_blocks: None,
+                learns: false,
+            });
+        }
+        // Most of the synapses on the host, and some.
+        for (all, near) in [(3, 1), (5, 4), (2, 0)] {
+            designs.push(Design::Spread {
+                blocks,
+                slots,
+                team: 8,
+                each: 1,
+                parts: 1,
+                target_blocks: Some(TargetBlocks { all, near }),
+                learns: false,
             });
         }
     }
@@ -120,7 +162,7 @@ fn agree(context: &Arc<Context>, network: &Network, steps: u64, name: &str) {
 
 #[test]
 fn cuda_gives_the_spikes_of_the_threads() {
-    let Some(context) = context() else { return };
+    let Some(context) = device() else { return };
     for (i, network) in cases::cases().iter().enumerate() {
         agree(&context, network, 150, &format!("case {i}"));
     }
@@ -128,7 +170,7 @@ fn cuda_gives_the_spikes_of_the_threads() {
 
 #[test]
 fn cuda_gives_the_spikes_of_named_models() {
-    let Some(context) = context() else { return };
+    let Some(context) = device() else { return };
     let pd14 = models::pd14(0.05, 5).unwrap();
     agree(&context, &pd14, 1_500, "pd14");
     let brunel = models::brunel(0.3, 5.0, 2.0, 2).unwrap();
@@ -149,7 +191,7 @@ fn cuda_gives_the_spikes_of_named_models() {
 
 #[test]
 fn cuda_integrates_models_as_the_threads_do() {
-    let Some(context) = context() else { return };
+    let Some(context) = device() else { return };
     let mut network = cases::zoo(3);
     // Listed spikes are fired on the CPU.
     network.populations.pop();
@@ -172,7 +214,7 @@ fn cuda_integrates_models_as_the_threads_do() {
         .map(|p| Group::of(&network, p, plan.weight_unit).unwrap())
         .collect();
     let design = Design::choose(&context, 1, &network, &plan, &groups);
-    let contexts = std::slice::from_ref(&context);
+    let contexts = std::slice::from_ref(&*context);
     let mut own = plan.clone();
     let mut machine =
         OnDevice::with(contexts, design, &groups, &network, &mut own, &options, &()).unwrap();
@@ -204,7 +246,7 @@ fn cuda_integrates_models_as_the_threads_do() {
 
 #[test]
 fn cuda_reports_potentials_that_leave_the_numbers() {
-    let Some(_) = context() else { return };
+    let Some(_device) = device() else { return };
     let mut network = Network::new(0.1, 1);
     let mut population = Population::new("far", 10);
     population.neuron = Neuron::Model(crate::NeuronModel::new("lif"));
@@ -230,7 +272,7 @@ fn cuda_reports_potentials_that_leave_the_numbers() {
 
 #[test]
 fn cuda_lists_hold_what_fires_at_once() {
-    let Some(context) = context() else { return };
+    let Some(context) = device() else { return };
     // Every neuron fires in step 0: more than lists hold, more than a message holds.
     let mut network = models::pd14(0.08, 5).unwrap();
     for population in &mut network.populations {
@@ -241,7 +283,7 @@ fn cuda_lists_hold_what_fires_at_once() {
 
 #[test]
 fn cuda_takes_spikes_and_currents_by_call() {
-    let Some(context) = context() else { return };
+    let Some(context) = device() else { return };
     let mut network = Network::new(0.1, 3);
     let mut sources = Population::new("in", 40);
     sources.neuron = Neuron::Source;
@@ -272,7 +314,7 @@ fn cuda_takes_spikes_and_currents_by_call() {
     let mut machines: Vec<OnDevice> = (designs.into_iter())
         .map(|design| {
             let mut plan = plan.clone();
-            let contexts = std::slice::from_ref(&context);
+            let contexts = std::slice::from_ref(&*context);
             OnDevice::with(
                 contexts,
                 design,
@@ -311,7 +353,7 @@ fn cuda_takes_spikes_and_currents_by_call() {
 
 #[test]
 fn cuda_refuses_what_it_has_no_room_for() {
-    let Some(context) = context() else { return };
+    let Some(context) = device() else { return };
     let network = models::pd14(0.05, 5).unwrap();
     // Every cap from nothing on: refused with the plan, or built; never half of it.
     let mut built = 0;
@@ -335,4 +377,189 @@ fn cuda_refuses_what_it_has_no_room_for() {
     }
     context.set_memory_cap(None);
     assert!((1..4).contains(&built), "{built} were built");
+}
+
+/// Rules of every kind, on a network whose delays differ.
+fn learning_networks() -> Vec<(&'static str, Network)> {
+    let pairs = cases::balanced();
+    let change = |change: &dyn Fn(&mut Plasticity)| {
+        let mut network = cases::balanced();
+        for rule in network
+            .projections
+            .iter_mut()
+            .filter_map(|p| p.plasticity.as_mut())
+        {
+            change(rule);
+        }
+        network
+    };
+    let triplets = change(&|rule| {
+        rule.triplet = Some(Triplet {
+            a_plus: 0.006,
+            a_minus: 0.002,
+            tau_x_ms: 101.0,
+            tau_y_ms: 125.0,
+        });
+    });
+    let multiplicative = change(&|rule| rule.dependence = Dependence::Multiplicative);
+    let reward = change(&|rule| {
+        rule.reward = Some(Reward {
+            tau_eligibility_ms: 500.0,
+            tau_dopamine_ms: 200.0,
+        });
+    });
+    // Neurons of a model, and random sources whose synapses learn.
+    let mut models = cases::balanced();
+    models.populations[0].neuron = Neuron::Model(crate::NeuronModel::new("lif"));
+    let mut noise = Population::new("noise", 300);
+    noise.neuron = Neuron::Poisson(crate::PoissonSource {
+        rate_hz: crate::Draw::Constant(400.0),
+    });
+    models.populations.push(noise);
+    let rule = Rule::FixedTotal {
+        count: 9_000,
+        distinct: false,
+    };
+    let mut onto = Projection::new("noise", "e", rule, 40.0, 0.1);
+    onto.plasticity = Some(Plasticity::pairs(0.01, 0.012, 80.0));
+    models.projections.push(onto);
+    vec![
+        ("pairs", pairs),
+        ("triplets", triplets),
+        ("multiplicative", multiplicative),
+        ("reward", reward),
+        ("models", models),
+    ]
+}
+
+#[test]
+fn cuda_learns_as_the_threads_do() {
+    let Some(context) = device() else { return };
+    for (name, network) in learning_networks() {
+        let build = |device| {
+            let options = Options {
+                device,
+                ..options(&network)
+            };
+            Engine::build(&network, &options, &()).unwrap()
+        };
+        let mut host = build(betz_device::Device::cpu());
+        let mut device = build(betz_device::Device::cuda(0).unwrap());
+        assert_eq!(device.ran().path, "spread", "{name}");
+        assert_eq!(device.synapse_hash(), host.synapse_hash(), "{name}");
+        assert_eq!(device.fixed_point_use(), host.fixed_point_use(), "{name}");
+        let learning = |engine: &Engine| -> Vec<_> {
+            (0..network.projections.len())
+                .filter(|p| network.projections[*p].plasticity.is_some())
+                .map(|p| engine.weights(p).unwrap())
+                .collect()
+        };
+        assert_eq!(learning(&device), learning(&host), "{name}");
+        let start = learning(&host);
+        for (round, steps) in [1u64, 999, 1_500, 1, 2_499].into_iter().enumerate() {
+            for engine in [&mut host, &mut device] {
+                engine.run(steps, &()).unwrap();
+                if name == "reward" {
+                    engine
+                        .reward(if round % 2 == 0 { 0.8 } else { -0.3 })
+                        .unwrap();
+                }
+            }
+            let place = format!("{name}, round {round}");
+            assert_eq!(device.hash(), host.hash(), "{place}");
+            let (got, expected) = (learning(&device), learning(&host));
+            for (got, expected) in got.iter().flatten().zip(expected.iter().flatten()) {
+                assert_eq!(got, expected, "{place}");
+                assert_eq!(got.weight.to_bits(), expected.weight.to_bits(), "{place}");
+            }
+        }
+        assert!(host.spike_count() > 1_000, "{name}: {}", host.spike_count());
+        assert_eq!(device.synaptic_events(), host.synaptic_events(), "{name}");
+        assert_eq!(device.spikes(), host.spikes(), "{name}");
+        let changed = start
+            .iter()
+            .flatten()
+            .zip(learning(&host).iter().flatten())
+            .filter(|(a, b)| a.weight != b.weight)
+            .count();
+        assert!(changed > 1_000, "{name}: {changed} have learned");
+    }
+    drop(context);
+}
+
+#[test]
+fn cuda_streams_what_it_has_no_room_for() {
+    let Some(context) = device() else { return };
+    let mut network = Network::new(0.1, 3);
+    let mut population = Population::new("e", 3_000);
+    population.poisson = Some(crate::Poisson {
+        rate_hz: 9_000.0,
+        weight: 88.0,
+    });
+    network.populations.push(population);
+    let rule = |count| Rule::FixedOut {
+        count,
+        distinct: false,
+    };
+    let listed = Rule::FixedIn {
+        count: 100,
+        distinct: true,
+    };
+    let delays = crate::Draw::Uniform {
+        low: 0.3,
+        high: 3.0,
+    };
+    network.projections = vec![
+        Projection::new("e", "e", rule(900), -0.5, 1.5),
+        Projection::new("e", "e", listed, 0.7, delays),
+    ];
+    let run = |options: &Options| {
+        let mut engine = Engine::build(&network, options, &())?;
+        engine.run(600, &())?;
+        Ok::<_, crate::Error>(engine)
+    };
+    let host = run(&Options::default()).unwrap();
+    assert!(host.spike_count() > 500);
+    let mut plan = Plan::new(&network, 1).unwrap();
+    let groups = [Group::of(&network, 0, plan.weight_unit).unwrap()];
+    let spread = Design::spread(&plan, 1);
+    spread
+        .size(&network, &groups, &mut plan, &Options::default())
+        .unwrap();
+    // A third of the synapses, and room for those that are made.
+    let cap = plan.bytes() - 16_000_000;
+    let options = Options {
+        device: betz_device::Device::cuda(0)
+            .unwrap()
+            .with_memory_cap(Some(cap)),
+        memory_limit: Some(1 << 30),
+        ..Options::default()
+    };
+    let (planned, ran) = Engine::plan_for(&network, &options).unwrap();
+    assert_eq!(ran.path, "streamed");
+    let cost = planned.streaming.unwrap();
+    assert!(
+        cost.resident_blocks >= 1 && cost.resident_blocks < cost.target_blocks,
+        "{cost:?}"
+    );
+    assert!(
+        cost.host_bytes > 2_000_000 && cost.bytes_per_step > 0.0,
+        "{cost:?}"
+    );
+    assert!(cost.expected_factor > 1.0, "{cost:?}");
+    assert!(planned.to_string().contains("cross the bus"), "{planned}");
+    let device = run(&options).unwrap();
+    assert_eq!(device.ran().path, "streamed");
+    assert_eq!(device.hash(), host.hash());
+    assert_eq!(device.synapse_hash(), host.synapse_hash());
+    assert_eq!(device.counts(), host.counts());
+    drop(device);
+    let error = run(&Options {
+        memory_limit: Some(1 << 20),
+        ..options
+    })
+    .unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::DeviceMemory);
+    assert!(error.message().contains("got 1048576"), "{error}");
+    context.set_memory_cap(None);
 }

@@ -1,7 +1,7 @@
 //! Synapses on a device: counted, laid out, placed.
 
 use betz_base::{Error, ErrorKind, Result, progress};
-use betz_device::cuda::{Buffer, Context};
+use betz_device::cuda::{Buffer, Context, PinnedBuffer};
 use betz_kernels::spiking::{
     self, SpikingCount, SpikingCountListed, SpikingDegrees, SpikingPlace, SpikingPlaceListed,
     SpikingRowLengths,
@@ -13,6 +13,8 @@ use super::super::build::{BuildReport, check_sum};
 use super::super::part::Group;
 use super::design::Design;
 use super::job::{Job, Part};
+use super::learn::{LearningSums, learning_bytes};
+use super::stream::TargetBlocks;
 use crate::connect::Wiring;
 use crate::plan::Plan;
 use crate::random::Normal;
@@ -31,9 +33,36 @@ pub(super) struct DeviceSynapses {
     pub(super) offsets: Buffer<u32>,
     /// Quads and rows, or pairs of words.
     pub(super) words: Buffer<u32>,
+    /// Addresses of the beginnings and the words of each block of targets.
+    pub(super) streams: Buffer<u64>,
+    /// Memory behind these addresses.
+    _blocks: Vec<TargetBlock>,
     pub(super) built: BuildReport,
     /// Synapses of each neuron, with targets on this device.
     pub(super) degrees: Vec<u32>,
+}
+
+/// Synapses onto a part of the neurons.
+#[derive(Debug)]
+struct PartSynapses {
+    offsets: Buffer<u32>,
+    words: Buffer<u32>,
+    built: BuildReport,
+    degrees: Vec<u32>,
+}
+
+/// A block of targets.
+#[derive(Debug)]
+struct TargetBlock {
+    _offsets: Buffer<u32>,
+    _words: BlockWords,
+}
+
+/// Memory of a block's synapses.
+#[derive(Debug)]
+enum BlockWords {
+    Near { _words: Buffer<u32> },
+    Far { _words: PinnedBuffer<u32> },
 }
 
 /// A projection as the device gets it.
@@ -55,6 +84,8 @@ struct RowTables {
     blocks: i32,
     neurons: i32,
     part: Part,
+    /// Targets keep their numbers in the network.
+    whole: bool,
     offsets: Buffer<u32>,
     quads: Buffer<u32>,
 }
@@ -158,6 +189,7 @@ impl RowTables {
                         offsets: self.offsets.update(),
                         quads: self.quads.update(),
                         deep: deep as i32,
+                        whole: u32::from(self.whole),
                         words: words.update(),
                     },
                 )?,
@@ -179,6 +211,7 @@ impl RowTables {
                         offsets: self.offsets.update(),
                         quads: self.quads.update(),
                         deep: deep as i32,
+                        whole: u32::from(self.whole),
                         words: words.update(),
                     },
                 )?,
@@ -194,12 +227,107 @@ fn passes(network: &Network) -> u64 {
 }
 
 impl DeviceSynapses {
+    /// Makes the synapses onto a device's neurons; facts about those that learn come from `learning`.
     pub(super) fn make(
         context: &Context,
         job: Job<'_>,
         plan: &mut Plan,
         design: &mut Design,
         part: Part,
+        learning: &LearningSums,
+    ) -> Result<Self> {
+        let bytes = learning_bytes(job.network, plan);
+        let mut made = match *design {
+            Design::Spread {
+                target_blocks: Some(blocks),
+                ..
+            } => Self::in_blocks(context, job, plan, design, blocks, learning)?,
+            _ => {
+                let one = PartSynapses::make(context, job, plan, design, part, learning, false)?;
+                Self {
+                    offsets: one.offsets,
+                    words: one.words,
+                    streams: context.zeros(1)?,
+                    _blocks: Vec::new(),
+                    built: one.built,
+                    degrees: one.degrees,
+                }
+            }
+        };
+        plan.synapse_bytes += bytes;
+        made.built.synapses += learning.synapses;
+        made.built.hash = made.built.hash.wrapping_add(learning.hash);
+        for (degree, learns) in made.degrees.iter_mut().zip(&learning.degrees) {
+            *degree += learns;
+        }
+        Ok(made)
+    }
+
+    /// Makes the synapses block by block of targets, and takes those to the host that have no room here. Those go first: one
+    /// block has room beside nothing else.
+    fn in_blocks(
+        context: &Context,
+        job: Job<'_>,
+        plan: &mut Plan,
+        design: &mut Design,
+        blocks: TargetBlocks,
+        learning: &LearningSums,
+    ) -> Result<Self> {
+        let mut built = BuildReport::default();
+        let mut degrees = vec![0; plan.neurons as usize];
+        let mut bytes = 0;
+        let (mut made, mut addresses) = (Vec::new(), vec![0; 2 * blocks.all as usize]);
+        for number in (0..blocks.all).rev() {
+            let of = blocks.all;
+            let part = Part { number, of };
+            let one = PartSynapses::make(context, job, plan, design, part, learning, true)?;
+            built.synapses += one.built.synapses;
+            built.hash = built.hash.wrapping_add(one.built.hash);
+            built.largest_sum = built.largest_sum.max(one.built.largest_sum);
+            for (degree, own) in degrees.iter_mut().zip(&one.degrees) {
+                *degree += own;
+            }
+            let place = 2 * number as usize;
+            addresses[place] = context.address_here(&one.offsets);
+            bytes += 4 * one.offsets.len() as u64;
+            let words = if number < blocks.near {
+                bytes += 4 * one.words.len() as u64;
+                addresses[place + 1] = context.address_here(&one.words);
+                BlockWords::Near { _words: one.words }
+            } else {
+                let len = 2 * one.built.synapses as usize;
+                let mut words = context.pinned(len)?;
+                context.download_pinned(&one.words, len, &mut words)?;
+                addresses[place + 1] = words.address()?;
+                BlockWords::Far { _words: words }
+            };
+            made.push(TargetBlock {
+                _offsets: one.offsets,
+                _words: words,
+            });
+        }
+        plan.synapse_bytes = bytes;
+        Ok(Self {
+            offsets: context.zeros(1)?,
+            words: context.zeros(1)?,
+            streams: context.upload(&addresses)?,
+            _blocks: made,
+            built,
+            degrees,
+        })
+    }
+}
+
+impl PartSynapses {
+    /// Makes the synapses onto a part of the neurons, whose targets keep their numbers in the network if `whole`.
+    fn make(
+        context: &Context,
+        job: Job<'_>,
+        plan: &mut Plan,
+        design: &mut Design,
+        part: Part,
+        learning: &LearningSums,
+        whole: bool,
     ) -> Result<Self> {
         let (network, normal, listener) = (job.network, job.normal, job.listener);
         let blocks = design.row_blocks();
@@ -209,18 +337,16 @@ impl DeviceSynapses {
         let mut projections = Vec::new();
         for p in 0..network.projections.len() {
             progress::check(listener, STAGE)?;
-            projections.push(make_projection(
-                context,
-                network,
-                p,
-                plan.weight_unit,
-                normal,
-            )?);
+            if network.projections[p].plasticity.is_none() {
+                let unit = plan.weight_unit;
+                projections.push(make_projection(context, network, p, unit, normal, part)?);
+            }
         }
         let mut tables = RowTables {
             blocks: blocks as i32,
             neurons: neurons as i32,
             part,
+            whole,
             offsets: context.zeros(cells + 1)?,
             quads: context.zeros(if blocks > 0 { cells } else { 1 })?,
         };
@@ -235,7 +361,13 @@ impl DeviceSynapses {
                 u32::MAX
             )));
         }
-        let largest_sum = largest_sum(&context.download(&sums, sums.len())?, network, job.groups)?;
+        let mut own_sums = context.download(&sums, sums.len())?;
+        for (i, learns) in learning.sums.iter().enumerate() {
+            if part.own(i % neurons).is_some() {
+                own_sums[i] += learns;
+            }
+        }
+        let largest_sum = largest_sum(&own_sums, network, job.groups)?;
         check_sum(largest_sum)?;
         drop(sums);
         context.exclusive_sums(&mut tables.offsets, cells + 1)?;
@@ -317,10 +449,11 @@ fn make_projection(
     index: usize,
     unit: f64,
     normal: &Normal,
+    part: Part,
 ) -> Result<DeviceProjection> {
     let Some((wires, total)) = Wiring::drawn(network, index, unit)? else {
         let wiring = Wiring::new(network, index, unit)?;
-        return make_rows(context, &wiring, normal);
+        return make_rows(context, &wiring, normal, part);
     };
     let mut degrees: Buffer<u32> = context.zeros(wires.sources.max(1) as usize)?;
     if let Some(total) = total {
@@ -343,8 +476,13 @@ fn make_projection(
     })
 }
 
-/// Rows made on the host.
-fn make_rows(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<DeviceProjection> {
+/// Rows made on the host: what is onto the part's neurons.
+fn make_rows(
+    context: &Context,
+    wiring: &Wiring,
+    normal: &Normal,
+    part: Part,
+) -> Result<DeviceProjection> {
     let starts: Vec<u32> = (0..wiring.sources).step_by(SOURCES as usize).collect();
     let batches: Vec<(Vec<u32>, Vec<u32>)> = (starts.into_par_iter())
         .map(|start| {
@@ -352,7 +490,7 @@ fn make_rows(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<Devi
             for source in start..start.saturating_add(SOURCES).min(wiring.sources) {
                 row.clear();
                 wiring.row(source, normal, &mut row);
-                for edge in &row {
+                for edge in row.iter().filter(|e| part.own(e.target as usize).is_some()) {
                     ends.extend([wiring.source_first + source, edge.target]);
                     strengths.push(
                         u32::from(edge.receptor) << 24
