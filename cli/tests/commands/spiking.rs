@@ -166,8 +166,14 @@ fn models_are_planned_run_and_drawn() {
     fails(
         folder,
         "simulate --model pd14 --memory 100MB --seconds 0.1",
-        "memory",
+        "expected a network of at most 100000000 bytes of memory",
     );
+    let noted = betz(
+        folder,
+        "simulate --ring 64 --seconds 0.1 --device cpu --device-memory 1GiB",
+    );
+    let noted = String::from_utf8(noted.stderr).unwrap();
+    assert!(noted.contains("--device-memory has no effect"), "{noted}");
 
     let cuba = json(
         folder,

@@ -1,8 +1,8 @@
 //! Synapses that learn: against sums over all spikes in f64, on any number of threads, and what is refused.
 
 use betz_spiking::{
-    Dependence, Draw, Engine, Network, Neuron, Options, Plasticity, Poisson, Population,
-    Projection, Reward, Rule, SpikeTrains, Synapse, Triplet,
+    Dependence, Draw, Engine, Network, Neuron, Options, Plasticity, Population, Projection, Reward,
+    Rule, SpikeTrains, Synapse, Triplet,
 };
 
 use super::cases::balanced;

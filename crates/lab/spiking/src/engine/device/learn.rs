@@ -118,16 +118,13 @@ impl Learners {
             .map(|rule| Rates::new(*rule, network.step_ms))
             .collect();
         let dopamine = vec![Dopamine::default(); rates.len()];
-        let mut sums = LearningSums {
-            sums: vec![0; plan.receptors * neurons],
-            degrees: vec![0; neurons],
-            ..LearningSums::default()
-        };
-        let mut made = if rules.is_empty() {
-            Vec::new()
-        } else {
-            make_synapses(job, plan, &rates, &mut sums)?
-        };
+        let mut sums = LearningSums::default();
+        let mut made = Vec::new();
+        if !rules.is_empty() {
+            sums.sums = vec![0; plan.receptors * neurons];
+            sums.degrees = vec![0; neurons];
+            made = make_synapses(job, plan, &rates, &mut sums)?;
+        }
         let Ok(count) = u32::try_from(made.len()) else {
             return Err(Error::argument(format!(
                 "expected at most {} synapses that learn on a device, got {}",
@@ -139,6 +136,10 @@ impl Learners {
         let mut delays: Vec<u32> = made.iter().map(|s| u32::from(s.delay)).collect();
         delays.par_sort_unstable();
         delays.dedup();
+        if delays.is_empty() && !rules.is_empty() {
+            // The kernel looks at one delay at least.
+            delays.push(1);
+        }
         let (mut rows, mut place) = (vec![0u32; neurons * delays.len() + 1], [0usize; 256]);
         for (number, delay) in delays.iter().enumerate() {
             place[*delay as usize] = number;
@@ -148,12 +149,12 @@ impl Learners {
                 1;
         }
         add_up(&mut rows);
-        let (onto_offsets, onto) = list_by_target(&made, neurons);
+        let active = if rules.is_empty() { 1 } else { neurons };
+        let (onto_offsets, onto) = list_by_target(&made, active);
         let numbers: Vec<f32> = (made.iter())
             .flat_map(|s| [s.weight, 0.0, 0.0, f32::from_bits(s.key)])
             .collect();
         let slots = delays.last().map_or(1, |d| (d + 1).next_power_of_two());
-        let active = if count > 0 { neurons } else { 1 };
         let more = if needs_more(&rules) {
             MORE * made.len()
         } else {
