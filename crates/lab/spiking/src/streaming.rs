@@ -7,9 +7,9 @@ use serde::Serialize;
 /// Bytes of a static synapse on a device.
 pub(crate) const SYNAPSE_BYTES: u64 = 8;
 /// Bytes per second that kernels read across the bus, row by row (`benches/record/spiking.md`).
-const BUS_RATE: f64 = 40e9;
+const BUS_RATE: f64 = 45e9;
 /// Bytes per second of rows that they deliver from the device's own memory.
-const DEVICE_RATE: f64 = 300e9;
+const DEVICE_RATE: f64 = 285e9;
 /// Seconds of a step without any spike.
 const STEP_SECONDS: f64 = 8e-6;
 

@@ -77,7 +77,7 @@ struct NewSynapse {
     weight: f32,
 }
 
-/// Bytes on a device of `synapses` that learn by `rules`, in a network with delays of up to `longest` steps.
+/// Bytes that a network's synapses that learn take on a device.
 pub(super) fn learning_bytes(network: &Network, plan: &Plan) -> u64 {
     let rules = network.rules();
     if rules.is_empty() {

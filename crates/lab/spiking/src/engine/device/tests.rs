@@ -439,6 +439,7 @@ fn cuda_learns_as_the_threads_do() {
         let build = |device| {
             let options = Options {
                 device,
+                record_potentials: vec![0, 249],
                 ..options(&network)
             };
             Engine::build(&network, &options, &()).unwrap()
@@ -476,6 +477,7 @@ fn cuda_learns_as_the_threads_do() {
         assert!(host.spike_count() > 1_000, "{name}: {}", host.spike_count());
         assert_eq!(device.synaptic_events(), host.synaptic_events(), "{name}");
         assert_eq!(device.spikes(), host.spikes(), "{name}");
+        assert_eq!(device.potentials(), host.potentials(), "{name}");
         let changed = start
             .iter()
             .flatten()
