@@ -9,10 +9,11 @@
     brian/bin/python benches/compare/spiking_models_brian2.py compare coba brian?.npz -- betz?.npz
 
 Models: `cuba` and `coba` (Vogels and Abbott 2005, as benchmarks 2 and 1 of Brette et al. 2007, which 100 neurons start),
+`brunel` (`betz simulate --model brunel` itself, without `spec`; its other peer is `spiking_nest.py brunel 1.1 SEED nest$s.npz`),
 `izhikevich` (1,000 neurons after Izhikevich 2003, parameters drawn independently, Poisson input and exponential currents), `adex`
 (1,000 neurons of Brette and Gerstner 2005 with AMPA, NMDA and GABA-A), `stdp` (1,000 balanced neurons; synapses of the
 excitatory ones learn by pairs of spikes). Both sides have the same populations, projections, delays and conventions; what is drawn
-differs. Statistics leave out the first 0.2 s of 2 s.
+differs. Statistics leave out the first 0.2 s of 2 s (`brunel`: of 1.2 s).
 """
 
 import json
@@ -21,7 +22,34 @@ from itertools import combinations, product
 
 import numpy as np
 
-SECONDS, SETTLED = 2.0, 0.2
+SETTLED = 0.2
+
+
+def length(model):
+    """Seconds that are simulated."""
+    return 1.2 if model == "brunel" else 2.0
+
+
+def brunel():
+    """Brunel (2000) with exponential currents of 0.5 ms: the values of `betz simulate --model brunel`."""
+    tau_m, tau_s, c_m = 20.0, 0.5, 250.0
+    ratio, inverse = tau_m / tau_s, 1 / (tau_m - tau_s)
+    peak = ratio ** (-tau_m * inverse) - ratio ** (-tau_s * inverse)
+    weight = 0.1 * abs(1 / (tau_m * tau_s / c_m * inverse * peak))
+    cell = {"tau_m_ms": tau_m, "rest_mv": 0, "threshold_mv": 20, "reset_mv": 0, "refractory_ms": 2, "c_m_pf": c_m}
+    kind = dict(
+        neuron={"lif": cell},
+        synapse={"exponential": {"tau_ms": tau_s, "tau_inhibitory_ms": tau_s}},
+        poisson={"rate_hz": 2 * 20 * c_m / (weight * tau_m * tau_s) * 1000, "weight": weight},
+        start_mv=0.0,
+    )
+    sizes, weights, counts = {"e": 10_000, "i": 2_500}, {"e": weight, "i": -5 * weight}, {"e": 1_000, "i": 250}
+    populations = [dict(name=name, neurons=sizes[name], **kind) for name in sizes]
+    projections = [
+        dict(source=s, target=t, rule={"fixed_in": {"count": counts[s]}}, weight=weights[s], delay_ms=1.5)
+        for s, t in product(sizes, sizes)
+    ]
+    return {"step_ms": 0.1, "populations": populations, "projections": projections}
 
 
 def uniform(low, high):
@@ -34,6 +62,8 @@ def pairwise(probability):
 
 def description(model, seed):
     """The network as Betz reads it; Brian2's is made from it."""
+    if model == "brunel":
+        return {"seed": seed, **brunel()}
     exponential = lambda e, i: {"exponential": {"tau_ms": e, "tau_inhibitory_ms": i}}
     lif = {"tau_m_ms": 20, "rest_mv": -60, "threshold_mv": -50, "reset_mv": -60, "refractory_ms": 5, "c_m_pf": 200}
     if model == "cuba":
@@ -102,7 +132,7 @@ def description(model, seed):
     return {"step_ms": 0.1, "seed": seed, "populations": populations, "projections": projections}
 
 
-def brian2(network):
+def brian2(network, length):
     """Spikes of Brian2: seconds, neurons; and the weights of the projection that learns."""
     import brian2 as b
     from brian2 import ms, mV, nS, pA, pF
@@ -185,8 +215,9 @@ def brian2(network):
         if "poisson" in population:
             poisson = population["poisson"]
             into = f"g_{population['poisson_receptor']}" if kind == "conductance" else "ie"
-            # One train per neuron, as a sum of ten slower ones.
-            inputs.append(b.PoissonInput(group, into, 10, poisson["rate_hz"] / 10 * b.Hz, poisson["weight"]))
+            # One train per neuron, as a sum of slower ones, each of which rarely has two spikes in a step.
+            trains = 10 if poisson["rate_hz"] <= 5000 else 1000
+            inputs.append(b.PoissonInput(group, into, trains, poisson["rate_hz"] / trains * b.Hz, poisson["weight"]))
         groups[name] = group
         monitors.append((first, b.SpikeMonitor(group)))
         first += count
@@ -212,11 +243,16 @@ def brian2(network):
             learning = made
         else:
             made = b.Synapses(source, target, "strength : 1", on_pre=act, delay=projection["delay_ms"] * ms)
-        made.connect(p=projection["rule"]["pairwise"]["probability"])
+        if "fixed_in" in projection["rule"]:
+            count = projection["rule"]["fixed_in"]["count"]
+            targets = np.repeat(np.arange(len(target)), count)
+            made.connect(i=np.random.randint(len(source), size=len(targets)), j=targets)
+        else:
+            made.connect(p=projection["rule"]["pairwise"]["probability"])
         made.strength = drawn(weight, len(made))
         synapses.append(made)
     simulation = b.Network(*groups.values(), *synapses, *inputs, *(m for _, m in monitors))
-    simulation.run(SECONDS * b.second)
+    simulation.run(length * b.second)
     seconds = np.concatenate([np.asarray(m.t / b.second) for _, m in monitors])
     neurons = np.concatenate([np.asarray(m.i) + first for first, m in monitors])
     return seconds, neurons, np.zeros(0) if learning is None else np.asarray(learning.strength)
@@ -225,6 +261,9 @@ def brian2(network):
 def read(path, network):
     """Spikes after `SETTLED` and learned weights of a run of either side."""
     data = np.load(path, allow_pickle=False)
+    if "sizes" in data:
+        # NEST's, without the first 0.1 s.
+        return data["seconds"] + 0.1, data["neuron"], np.zeros(0)
     if "seconds" in data:
         return data["seconds"], data["neuron"], data["weights"]
     weights = np.zeros(0)
@@ -237,7 +276,7 @@ def read(path, network):
     return data["spike_ticks"] * float(data["tick_seconds"]), data["spike_channels"], weights
 
 
-def statistics(run, network):
+def statistics(run, network, length):
     """By population: rates of neurons and CVs of their intervals; the learned weights."""
     seconds, neuron, weights = run
     later = seconds >= SETTLED
@@ -250,7 +289,7 @@ def statistics(run, network):
             n, t = neuron[own] - first, seconds[own]
             order = np.lexsort((t, n))
             n, t = n[order], t[order]
-            rates = np.bincount(n, minlength=count) / (SECONDS - SETTLED)
+            rates = np.bincount(n, minlength=count) / (length - SETTLED)
             starts = np.searchsorted(n, np.arange(count + 1))
             cvs = []
             for a, b in zip(starts, starts[1:]):
@@ -275,9 +314,9 @@ def distance(a, b):
 def compare(model, paths):
     apart = paths.index("--")
     network = description(model, 0)
-    of = lambda group: [statistics(read(path, network), network) for path in group]
+    of = lambda group: [statistics(read(path, network), network, length(model)) for path in group]
     theirs, ours = of(paths[:apart]), of(paths[apart + 1 :])
-    print("| statistic | Brian2, mean | Betz, mean | KS within Brian2 | KS Betz to Brian2 |\n|---|---|---|---|---|")
+    print("| statistic | peer, mean | Betz, mean | KS within the peer | KS Betz to the peer |\n|---|---|---|---|---|")
     for name in theirs[0]:
         means = [np.array([run[name].mean() for run in runs]) for runs in (theirs, ours)]
         within = [distance(a[name], b[name]) for a, b in combinations(theirs, 2)]
@@ -293,7 +332,7 @@ if __name__ == "__main__":
         with open(rest[1], "w", encoding="utf-8") as file:
             json.dump(description(model, int(rest[0])), file)
     elif what == "brian2":
-        seconds, neurons, weights = brian2(description(model, int(rest[0])))
+        seconds, neurons, weights = brian2(description(model, int(rest[0])), length(model))
         np.savez(rest[1], seconds=seconds, neuron=neurons, weights=weights)
         print(f"{model}, seed {rest[0]}: {len(seconds)} spikes")
     else:

@@ -4,6 +4,7 @@
     nest/bin/python benches/compare/spiking_nest.py pd14 0.1 1.2
     nest/bin/python benches/compare/spiking_nest.py brunel 0.2
     nest/bin/python benches/compare/spiking_nest.py pd14 0.1 4 12345 nest1.npz   # a seed, and the spikes for spiking_statistics.py
+    nest/bin/python benches/compare/spiking_nest.py brunel 1.1 12345 nest1.npz   # the same for spiking_models_brian2.py
 
 Prints processor seconds of one thread for the simulation alone, after 100 ms that do not count.
 """
@@ -15,6 +16,8 @@ import nest
 import numpy as np
 
 STEP = 0.1
+# PD14's scale comes before the seconds.
+SEED, SPIKES = (sys.argv[4 if sys.argv[1] == "pd14" else 3 :] + [None] * 2)[:2]
 
 
 def current_for_potential(c_m, tau_m, tau_s):
@@ -39,11 +42,11 @@ def simulate(name, seconds, populations, built):
         f"{used:.3f} s of processor for {seconds} s, real-time factor {used / seconds:.2f}"
     )
     print("rates Hz", " ".join(f"{rate:.3f}" for rate in rates))
-    if len(sys.argv) > 5:
+    if SPIKES:
         first = populations[0].tolist()[0]
         events = [r.events for r in recorders]
         np.savez(
-            sys.argv[5],
+            SPIKES,
             seconds=np.concatenate([e["times"] for e in events]) * 1e-3 - 0.1,
             neuron=np.concatenate([e["senders"] for e in events]) - first,
             sizes=[len(p) for p in populations],
@@ -135,7 +138,7 @@ if __name__ == "__main__":
     nest.set_verbosity("M_ERROR")
     nest.ResetKernel()
     nest.SetKernelStatus({"resolution": STEP, "local_num_threads": 1,
-                         "rng_seed": int(sys.argv[4]) if len(sys.argv) > 4 else 12345})
+                         "rng_seed": int(SEED) if SEED else 12345})
     if sys.argv[1] == "pd14":
         pd14(float(sys.argv[2]), float(sys.argv[3]))
     else:
