@@ -2,7 +2,9 @@
 
 use betz_base::{Error, Result};
 
-use crate::model_population::{ModelPopulation, receptor_named, refuse_volts};
+use crate::model_population::{
+    ModelPopulation, receptor_named, refuse_start_in_volts, refuse_volts,
+};
 use crate::random::{NORMAL_LIMIT, POISSON_LIMIT};
 use crate::spec::{
     Draw, Lif, MAX_DELAY_STEPS, MAX_NEURONS, Network, Neuron, Poisson, Population, Projection,
@@ -103,16 +105,22 @@ impl Network {
                 )));
             }
         }
+        if let Some(tuning) = &population.tuning {
+            tuning.check(population)?;
+        }
         (population.start_mv.check_length(population.neurons)).map_err(|e| e.at("start_mv"))?;
-        (population.start_mv.bounds()).map_err(|e| e.at("start_mv"))?;
+        refuse_start_in_volts(population).map_err(|e| e.at("start_mv"))?;
         Ok(())
     }
 
     /// Checks a population that has no potentials.
     fn check_source(&self, population: &Population) -> Result<()> {
-        if population.poisson.is_some() || !population.stimuli.is_empty() {
+        if population.poisson.is_some()
+            || !population.stimuli.is_empty()
+            || population.tuning.is_some()
+        {
             return Err(Error::argument(
-                "a source fires by call or by itself only: expected no Poisson input and no stimuli",
+                "a source fires by call or by itself only: expected no Poisson input, no stimuli and no tuning",
             ));
         }
         match &population.neuron {
@@ -197,7 +205,7 @@ impl Network {
             // A constant far below a step is no synapse but a rounding error, and far above it none.
             if !(tau.is_finite() && tau >= self.step_ms / 50.0 && tau <= self.step_ms * 1e9) {
                 return Err(Error::argument(format!(
-                    "synapse: expected a finite time constant of at least 1/50 step ({} ms), got {tau} ms",
+                    "synapse: tau_ms: expected a finite time constant of at least 1/50 step ({} ms), got {tau} ms",
                     self.step_ms / 50.0
                 )));
             }
@@ -410,6 +418,13 @@ fn check_lif(lif: Lif) -> Result<()> {
         return Err(Error::argument(format!(
             "tau_m_ms: expected at least 0.05 ms, got {}: it seems to be in seconds",
             lif.tau_m_ms
+        )));
+    }
+    // The paper's neurons have a threshold of 1 and no units.
+    if lif.c_m_pf < 0.5 && lif.threshold_mv - lif.reset_mv >= 5.0 {
+        return Err(Error::argument(format!(
+            "c_m_pf: expected at least 0.5 pF, got {}: it seems to be in nF",
+            lif.c_m_pf
         )));
     }
     let (reset, threshold) = (lif.reset_mv - lif.rest_mv, lif.threshold_mv - lif.rest_mv);

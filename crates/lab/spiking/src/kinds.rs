@@ -153,6 +153,29 @@ enum KindText {
     Tagged(BTreeMap<String, serde_json::Value>),
 }
 
+/// Reads parameters, none of which is required; the error names the first that cannot be read by itself.
+fn parameters_of<T: serde::de::DeserializeOwned>(
+    neuron: &str,
+    value: serde_json::Value,
+) -> Result<T, String> {
+    let refused = match serde_json::from_value(value.clone()) {
+        Ok(read) => return Ok(read),
+        Err(refused) => refused.to_string(),
+    };
+    let each = value.as_object().into_iter().flatten();
+    for (name, value) in each {
+        let alone = serde_json::json!({ name: value });
+        if let Err(own) = serde_json::from_value::<T>(alone) {
+            let own = own.to_string();
+            return Err(match own.starts_with("unknown field") {
+                true => format!("neuron {neuron:?}: {own}"),
+                false => format!("neuron {neuron:?}: {name}: {own}"),
+            });
+        }
+    }
+    Err(format!("neuron {neuron:?}: {refused}"))
+}
+
 impl<'de> Deserialize<'de> for Neuron {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         use serde::de::Error;
@@ -181,9 +204,11 @@ impl<'de> Deserialize<'de> for Neuron {
                     .as_object()
                     .is_some_and(|v| v.values().any(|v| v.is_object() || v.is_array()));
                 if name == "lif" && !drawn {
-                    return serde_json::from_value(value).map(Self::Lif).map_err(refuse);
+                    return (parameters_of(&name, value))
+                        .map(Self::Lif)
+                        .map_err(D::Error::custom);
                 }
-                let parameters = serde_json::from_value(value).map_err(refuse)?;
+                let parameters = parameters_of(&name, value).map_err(D::Error::custom)?;
                 Self::Model(NeuronModel { name, parameters })
             }
         })

@@ -57,6 +57,7 @@ mod plasticity;
 pub mod random;
 mod spec;
 mod streaming;
+mod tuning;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 pub use betz_device::{Device, Ran};
@@ -74,3 +75,4 @@ pub use spec::{
     Projection, Rule, Stimulus, Synapse,
 };
 pub use streaming::StreamCost;
+pub use tuning::{Movement, TuningProfile};

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use betz_base::{Error, ErrorKind, Result};
+use serde::Deserialize;
 
 use crate::kinds::{Neuron, SpikeTrains};
-use crate::spec::{Network, Population};
+use crate::spec::{Network, Population, Projection};
 
 impl Network {
     /// Reads a network from JSON and the files that it names, relative to `folder`, and checks it.
@@ -13,8 +14,7 @@ impl Network {
     /// # Errors
     /// As [`Network::from_json`]; `Io` and `InvalidRecording` naming the file and the line.
     pub fn load(text: &str, folder: &Path) -> Result<Self> {
-        let mut network: Self = serde_json::from_str(text)
-            .map_err(|e| Error::argument(format!("network description: {e}")))?;
+        let mut network: Self = serde_json::from_str(text).map_err(|e| explain(text, &e))?;
         for population in &mut network.populations {
             let neurons = population.neurons;
             read_values(population, folder)
@@ -29,9 +29,71 @@ impl Network {
     }
 }
 
+/// The error of a text that describes no network: names the population or projection, and the field if the error does not.
+fn explain(text: &str, error: &serde_json::Error) -> Error {
+    let words = error.to_string();
+    let place = match serde_json::from_str(text) {
+        Ok(whole) => faulty_part(&whole),
+        Err(_) => None,
+    };
+    let names_field = words.starts_with("unknown") || words.starts_with("neuron");
+    let key = match names_field || words.starts_with("missing") {
+        true => None,
+        false => last_key(text, error).map(|key| format!(" (the value of {key})")),
+    };
+    let hint = match words.starts_with("expected value") || words.starts_with("number out of") {
+        true => ": JSON has no NaN and no infinity",
+        false => "",
+    };
+    let said = Error::argument(format!("{words}{}{hint}", key.unwrap_or_default()));
+    match place {
+        Some(place) => said.at(place),
+        None => said.at("network description"),
+    }
+}
+
+/// The first population or projection of a description that is none.
+fn faulty_part(whole: &serde_json::Value) -> Option<String> {
+    let name = |part: &serde_json::Value, key: &str| match part.get(key) {
+        Some(serde_json::Value::String(name)) => name.clone(),
+        _ => "?".to_owned(),
+    };
+    let parts = |key: &str| {
+        let list = whole.get(key).and_then(|list| list.as_array());
+        list.map(Vec::as_slice).unwrap_or_default()
+    };
+    for part in parts("populations") {
+        if Population::deserialize(part).is_err() {
+            return Some(format!("population {:?}", name(part, "name")));
+        }
+    }
+    for (i, part) in parts("projections").iter().enumerate() {
+        if Projection::deserialize(part).is_err() {
+            let (source, target) = (name(part, "source"), name(part, "target"));
+            return Some(format!("projection {i} ({source} to {target})"));
+        }
+    }
+    None
+}
+
+/// The last key of a text before the place of an error, with its quotes.
+fn last_key<'t>(text: &'t str, error: &serde_json::Error) -> Option<&'t str> {
+    let line_start: usize = (text.split_inclusive('\n'))
+        .take(error.line().checked_sub(1)?)
+        .map(str::len)
+        .sum();
+    let before = text.get(..line_start + error.column().min(text.len() - line_start))?;
+    let key = before[..before.rfind(':')?].trim_end();
+    let begin = key.strip_suffix('"')?.rfind('"')?;
+    Some(&key[begin..])
+}
+
 /// Replaces files of values per neuron by what they hold.
 fn read_values(population: &mut Population, folder: &Path) -> Result<()> {
     (population.start_mv.read_file(folder)).map_err(|e| e.at("start_mv"))?;
+    if let Some(tuning) = &mut population.tuning {
+        tuning.read_files(folder)?;
+    }
     match &mut population.neuron {
         Neuron::Model(model) => {
             for (name, value) in &mut model.parameters {

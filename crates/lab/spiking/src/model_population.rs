@@ -245,20 +245,63 @@ fn check_volts(model: &Model, values: &[Draw]) -> Result<()> {
     refuse_volts(model.name, &potentials)
 }
 
-/// Refuses potentials that seem to be in volts: several, all of them within 0.5 mV of zero and not 0.
+/// Distance from zero below which a potential that is not 0 seems to be in volts.
+const SMALLEST_MV: f64 = 0.5;
+/// Distance from zero of another potential that shows that it is.
+const USUAL_MV: f64 = 20.0;
+
+/// Largest distance from zero.
+fn size((low, high): (f64, f64)) -> f64 {
+    low.abs().max(high.abs())
+}
+
+/// Refuses potentials at the start that seem to be in volts, of neurons whose constants are not.
+pub(crate) fn refuse_start_in_volts(population: &Population) -> Result<()> {
+    let lowest = match &population.neuron {
+        Neuron::Lif(lif) => lif.rest_mv,
+        Neuron::Model(neuron) => match dynamics::by_name(&neuron.name) {
+            Some((_, model)) => (model.parameters.iter())
+                .filter(|p| p.name.ends_with("_mv"))
+                .filter_map(|p| match neuron.parameters.get(p.name) {
+                    Some(draw) => draw.bounds().ok().map(|(low, _)| low),
+                    None => Some(p.default),
+                })
+                .fold(0.0, f64::min),
+            None => 0.0,
+        },
+        _ => 0.0,
+    };
+    let start = population.start_mv.bounds()?;
+    if start != (0.0, 0.0) && size(start) < SMALLEST_MV && lowest <= -USUAL_MV {
+        return Err(Error::argument(format!(
+            "expected potentials in mV beside constants down to {lowest} mV, got {}: they seem to be in volts",
+            population.start_mv
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses potentials that seem to be in volts, which are within 0.5 mV of zero and not 0: several of them and no other, or
+/// one beside others of a usual size.
 pub(crate) fn refuse_volts(model: &str, potentials: &[PotentialRange<'_>]) -> Result<()> {
     let given: Vec<_> = potentials
         .iter()
         .filter(|(_, ends)| *ends != (0.0, 0.0))
         .collect();
-    let small = given
-        .iter()
-        .filter(|(_, (low, high))| low.abs().max(high.abs()) < 0.5);
-    if small.count() == given.len() && given.len() > 1 {
-        let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
+    let small: Vec<_> = (given.iter())
+        .filter(|(_, ends)| size(*ends) < SMALLEST_MV)
+        .map(|(name, _)| *name)
+        .collect();
+    if small.len() == given.len() && given.len() > 1 {
         return Err(Error::argument(format!(
-            "{model}: expected potentials in mV, got {} all within 0.5 mV of zero: they seem to be in volts",
-            names.join(", ")
+            "{model}: expected potentials in mV, got {} all within {SMALLEST_MV} mV of zero: they seem to be in volts",
+            small.join(", ")
+        )));
+    }
+    let usual = given.iter().find(|(_, ends)| size(*ends) >= USUAL_MV);
+    if let (Some(name), Some((other, (low, _)))) = (small.first(), usual) {
+        return Err(Error::argument(format!(
+            "{model}: expected potentials in mV, got {name} within {SMALLEST_MV} mV of zero beside {other} of {low} mV: it seems to be in volts"
         )));
     }
     Ok(())

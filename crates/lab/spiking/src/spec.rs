@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use crate::draw::Draw;
 pub(crate) use crate::kinds::{Lif, Neuron};
 use crate::plasticity::Plasticity;
+use crate::tuning::TuningProfile;
 
 /// Most steps that a spike may take to its target.
 pub const MAX_DELAY_STEPS: u32 = 255;
@@ -73,6 +74,9 @@ pub struct Population {
     /// Constant currents into some of its neurons, beside `current_pa` of all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stimuli: Vec<Stimulus>,
+    /// Currents by a movement that the network follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<TuningProfile>,
     /// Membrane potentials at the start in mV.
     #[serde(default = "rest")]
     pub start_mv: Draw,
@@ -323,6 +327,11 @@ impl Network {
         (ms / self.step_ms + 1e-6).floor().max(0.0) as u64
     }
 
+    /// True if a population is tuned to a movement.
+    pub fn is_tuned(&self) -> bool {
+        self.populations.iter().any(|p| p.tuning.is_some())
+    }
+
     /// Neurons in all.
     pub fn neurons(&self) -> u64 {
         self.populations.iter().map(|p| u64::from(p.neurons)).sum()
@@ -402,6 +411,7 @@ impl Population {
             poisson: None,
             poisson_receptor: None,
             stimuli: Vec::new(),
+            tuning: None,
             start_mv: rest(),
             start_silent_steps: 0,
         }

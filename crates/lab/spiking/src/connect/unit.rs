@@ -134,7 +134,8 @@ pub(crate) fn weight_unit(network: &Network) -> Result<f64> {
     let exponent = (LARGEST / largest).log2().floor();
     if !(exponent.is_finite() && exponent.abs() <= 100.0) {
         return Err(Error::argument(format!(
-            "weights: expected a largest one between 1e-25 and 1e34, got {largest}"
+            "weights: expected a largest one between 1e-25 and 1e34, got {largest}{}",
+            place_of_largest(network, largest)
         )));
     }
     let unit = (-exponent).exp2();
@@ -147,4 +148,29 @@ pub(crate) fn weight_unit(network: &Network) -> Result<f64> {
         }
     }
     Ok(unit)
+}
+
+/// The place where a description has its largest weight, in words.
+fn place_of_largest(network: &Network, largest: f64) -> String {
+    let reaches = |weight: f64| weight.abs() >= largest * (1.0 - 1e-9);
+    for (i, projection) in network.projections.iter().enumerate() {
+        let own = match &projection.rule {
+            Rule::List { synapses } => synapses.iter().any(|s| reaches(f64::from(s.weight))),
+            _ => match projection.weight.bounds() {
+                Ok((low, high)) => reaches(low) || reaches(high),
+                Err(_) => false,
+            },
+        };
+        if own || projection.plasticity.is_some_and(|p| reaches(p.high)) {
+            return format!(
+                " in projection {i} ({} to {})",
+                projection.source, projection.target
+            );
+        }
+    }
+    let poisson = |p: &&crate::spec::Population| p.poisson.is_some_and(|p| reaches(p.weight));
+    match network.populations.iter().find(poisson) {
+        Some(population) => format!(" in the Poisson input of population {:?}", population.name),
+        None => String::new(),
+    }
 }

@@ -6,9 +6,12 @@
 
 mod barrier;
 mod build;
+mod conductance;
 mod deliver;
 mod device;
 mod drives;
+mod follow;
+mod histogram;
 mod integrate;
 mod learn;
 mod part;
@@ -133,6 +136,11 @@ trait Machine: fmt::Debug + Send {
     fn recorded(&self) -> Vec<u64>;
     /// V − E_L of a neuron now.
     fn potential(&self, neuron: u32) -> Result<f32>;
+    /// Conductances of a neuron's channels in nS, where they are at hand.
+    fn conductances(&self, neuron: u32) -> Vec<f32> {
+        let _ = neuron;
+        Vec::new()
+    }
     /// A recorded neuron's potentials.
     fn potentials(&self, neuron: u32) -> Option<&[f32]>;
 }

@@ -336,6 +336,11 @@ impl Machine for Threads {
         }
     }
 
+    fn conductances(&self, neuron: u32) -> Vec<f32> {
+        let own = self.own_place(neuron);
+        own.map_or_else(Vec::new, |(part, lane)| self.parts[part].conductances(lane))
+    }
+
     fn potentials(&self, neuron: u32) -> Option<&[f32]> {
         let mut traces = self.parts.iter().flat_map(|p| &p.traces);
         match traces.find(|t| t.neuron == neuron) {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod cases;
+mod conductances;
 mod equality;
 mod lists;
 mod neuron_models;
@@ -10,3 +11,4 @@ mod plasticity;
 mod published;
 mod ranks;
 mod refusals;
+mod tuning;

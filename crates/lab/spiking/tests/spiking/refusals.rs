@@ -98,6 +98,27 @@ fn neurons_that_would_fire_without_end_are_refused() {
         },
         "seem to be in volts",
     );
+    refused(
+        |n| lif(n).threshold_mv = -0.05,
+        "lif: expected potentials in mV, got threshold_mv within 0.5 mV of zero beside rest_mv of -65 mV: it seems to be in volts",
+    );
+    refused(
+        |n| n.populations[0].start_mv = Draw::Constant(-0.065),
+        "start_mv: expected potentials in mV beside constants down to -65 mV, got -0.065: they seem to be in volts",
+    );
+    refused(
+        |n| {
+            n.populations[0].start_mv = Draw::Uniform {
+                low: -0.065,
+                high: -0.05,
+            };
+        },
+        "start_mv: expected potentials in mV",
+    );
+    refused(
+        |n| lif(n).c_m_pf = 0.25,
+        "c_m_pf: expected at least 0.5 pF, got 0.25: it seems to be in nF",
+    );
     refused(|n| lif(n).c_m_pf = f64::NAN, "c_m_pf");
     refused(|n| lif(n).refractory_ms = 0.05, "refractory_ms");
     refused(|n| lif(n).current_pa = f64::INFINITY, "current_pa");
@@ -496,5 +517,104 @@ fn projections_to_nobody_and_without_a_channel_are_refused() {
     refused(
         &|n| n.projections[0].target = "poisson".into(),
         "takes no synapses",
+    );
+}
+
+/// Text that describes no network: the message names the population or projection, and the field.
+#[test]
+fn descriptions_that_cannot_be_read_are_refused_by_name() {
+    let text = r#"{
+ "step_ms": 0.1,
+ "populations": [{"name": "a", "neurons": 10}, {"name": "b", "neurons": 4, "neuron": {"lif": {"tau_m_ms": 8}}}],
+ "projections": [
+  {"source": "a", "target": "b", "rule": {"fixed_in": {"count": 2}}, "weight": 20, "delay_ms": 1.5}]
+}"#;
+    assert!(Network::from_json(text).is_ok());
+    for (from, to, words) in [
+        (
+            "\"weight\": 20",
+            "\"weight\": NaN",
+            "network description: expected value at line 5",
+        ),
+        (
+            "\"weight\": 20",
+            "\"weight\": 1e999",
+            "(the value of \"weight\"): JSON has no NaN and no infinity",
+        ),
+        (
+            "\"neurons\": 4",
+            "\"neurons\": -4",
+            "population \"b\": invalid value: integer `-4`, expected u32",
+        ),
+        (
+            "\"neurons\": 4",
+            "\"neurons\": -4",
+            "(the value of \"neurons\")",
+        ),
+        (
+            "\"neurons\": 10",
+            "\"neurns\": 10",
+            "population \"a\": unknown field `neurns`",
+        ),
+        (
+            "\"tau_m_ms\": 8",
+            "\"tau\": 8",
+            "population \"b\": neuron \"lif\": unknown field `tau`",
+        ),
+        (
+            "\"tau_m_ms\": 8",
+            "\"tau_m_ms\": 8, \"c_m_pf\": \"200 pF\"",
+            "population \"b\": neuron \"lif\": c_m_pf: invalid type: string \"200 pF\"",
+        ),
+        (
+            "{\"lif\": {\"tau_m_ms\": 8}}",
+            "{\"adex\": {\"a_ns\": 4, \"c_m_pf\": \"x\"}}",
+            "population \"b\": neuron \"adex\": c_m_pf: expected a number, a list",
+        ),
+        (
+            "fixed_in",
+            "fixd_in",
+            "projection 0 (a to b): unknown variant `fixd_in`",
+        ),
+        (
+            "\"source\": \"a\", ",
+            "",
+            "projection 0 (? to b): missing field `source`",
+        ),
+        (
+            "\"step_ms\": 0.1,",
+            "\"step\": 0.1,",
+            "network description: unknown field `step`",
+        ),
+    ] {
+        let error = Network::from_json(&text.replace(from, to)).unwrap_err();
+        assert!(error.message().contains(words), "{to}: {error}");
+    }
+}
+
+/// A network is refused for its largest weight: the message names its place.
+#[test]
+fn weights_that_are_too_large_are_refused_by_place() {
+    let refused = |change: &dyn Fn(&mut Network), words: &str| {
+        let mut network = zoo(1);
+        change(&mut network);
+        let error = betz_spiking::Plan::new(&network, 1).unwrap_err();
+        assert!(
+            error.message().contains(words),
+            "{words:?} is not in {error}"
+        );
+    };
+    refused(
+        &|n| n.projections[0].weight = 1e300.into(),
+        "got 1e300 in projection 0",
+    );
+    refused(
+        &|n| {
+            n.populations[1].poisson = Some(Poisson {
+                rate_hz: 1.0,
+                weight: 1e40,
+            });
+        },
+        "in the Poisson input of population \"lif\"",
     );
 }
