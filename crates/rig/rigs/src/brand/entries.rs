@@ -5,12 +5,9 @@ use std::time::{Duration, Instant};
 
 use betz_base::Result;
 
-use super::resp::{Connection, Reply};
+use super::resp::{Connection, Refusal, Reply};
 use super::{Place, RETRY};
 use crate::bus::Tally;
-
-/// Entries that are asked for at once.
-const AT_ONCE: &[u8] = b"64";
 
 /// Entries of the input stream of a node, which tells the graph how it is.
 pub(crate) struct Entries {
@@ -110,11 +107,7 @@ impl Entries {
             .map_err(io)?;
         if !self.was_connected {
             self.input = self.place.parameter(&mut connection, "input_stream")?;
-            let newest = ["XREVRANGE", &self.input, "+", "-", "COUNT", "1"];
-            let reply = connection.ask(&newest.map(str::as_bytes)).map_err(io)?;
-            if let Some(entry) = reply.list().first().and_then(|e| e.list().first()) {
-                self.last = entry.bytes().to_vec();
-            }
+            self.last = connection.newest_entry(&self.input).map_err(io)?;
         }
         // A stream that Redis has lost begins at 0 again.
         let (added, _) = added(&mut connection, &self.input)
@@ -135,30 +128,12 @@ impl Entries {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        let wait = patience.as_millis().clamp(1, 1000).to_string();
-        let reply = connection.ask(&[
-            b"XREAD",
-            b"COUNT",
-            AT_ONCE,
-            b"BLOCK",
-            wait.as_bytes(),
-            b"STREAMS",
-            self.input.as_bytes(),
-            &self.last,
-        ])?;
-        match reply {
-            Reply::List(mut streams) => {
-                if let Some(Reply::List(mut stream)) = streams.pop()
-                    && let Some(Reply::List(entries)) = stream.pop()
-                {
-                    if let Some(id) = entries.last().and_then(|e| e.list().first()) {
-                        self.last = id.bytes().to_vec();
-                    }
-                    self.entries += entries.len() as i64;
-                    self.waiting.extend(entries);
-                }
+        match connection.next_entries(&self.input, &mut self.last, patience)? {
+            Ok(entries) if !entries.is_empty() => {
+                self.entries += entries.len() as i64;
+                self.waiting.extend(entries);
             }
-            Reply::Nil => {
+            Ok(_) => {
                 // All is read: what was added and never came was let go before.
                 if let Some((added, newest)) = added(connection, &self.input)?
                     && newest == self.last
@@ -169,8 +144,7 @@ impl Entries {
                     self.told = lost.max(self.told);
                 }
             }
-            // Redis loads its data, or a key is of another type: not for ever.
-            _ => {
+            Err(Refusal) => {
                 self.tally.malformed.add(1);
                 std::thread::sleep(patience);
             }

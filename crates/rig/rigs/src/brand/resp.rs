@@ -12,6 +12,10 @@ const ANSWERS_IN: Duration = Duration::from_secs(2);
 const LARGEST: usize = 1 << 26;
 const LONGEST: usize = 1 << 20;
 const DEEPEST: usize = 8;
+/// Entries that are asked for at once.
+const AT_ONCE: &[u8] = b"64";
+/// Longest wait of a command, in milliseconds.
+const LONGEST_WAIT_MS: u128 = 1000;
 
 trait Duplex: Read + Write + Send {}
 impl<T: Read + Write + Send> Duplex for T {}
@@ -71,6 +75,10 @@ fn socket(place: &str) -> std::io::Result<Box<dyn Duplex>> {
     )))
 }
 
+/// A server's refusal of a command.
+#[derive(Debug)]
+pub(super) struct Refusal;
+
 /// A connection, which is unusable after an error.
 pub(crate) struct Connection {
     stream: BufReader<Box<dyn Duplex>>,
@@ -106,6 +114,50 @@ impl Connection {
         }
         self.stream.get_mut().write_all(&self.command)?;
         read(&mut self.stream, 0)
+    }
+
+    /// The name of the newest entry of `stream`; `0-0` if it has none.
+    pub(super) fn newest_entry(&mut self, stream: &str) -> std::io::Result<Vec<u8>> {
+        let newest = ["XREVRANGE", stream, "+", "-", "COUNT", "1"];
+        let reply = self.ask(&newest.map(str::as_bytes))?;
+        let name = reply.list().first().and_then(|entry| entry.list().first());
+        Ok(name.map_or_else(|| b"0-0".to_vec(), |name| name.bytes().to_vec()))
+    }
+
+    /// The entries of `stream` after the one called `last`, for which it waits at most `patience`; `last` becomes the newest of
+    /// them. The error of the server as `Err` within `Ok`: it loads its data, or the key is no stream, and not for ever.
+    pub(super) fn next_entries(
+        &mut self,
+        stream: &str,
+        last: &mut Vec<u8>,
+        patience: Duration,
+    ) -> std::io::Result<Result<Vec<Reply>, Refusal>> {
+        let wait = patience.as_millis().clamp(1, LONGEST_WAIT_MS).to_string();
+        let reply = self.ask(&[
+            b"XREAD",
+            b"COUNT",
+            AT_ONCE,
+            b"BLOCK",
+            wait.as_bytes(),
+            b"STREAMS",
+            stream.as_bytes(),
+            last,
+        ])?;
+        let mut streams = match reply {
+            Reply::List(streams) => streams,
+            Reply::Nil => return Ok(Ok(Vec::new())),
+            _ => return Ok(Err(Refusal)),
+        };
+        let Some(Reply::List(mut stream)) = streams.pop() else {
+            return Ok(Ok(Vec::new()));
+        };
+        let Some(Reply::List(entries)) = stream.pop() else {
+            return Ok(Ok(Vec::new()));
+        };
+        if let Some(name) = entries.last().and_then(|entry| entry.list().first()) {
+            *last = name.bytes().to_vec();
+        }
+        Ok(Ok(entries))
     }
 }
 

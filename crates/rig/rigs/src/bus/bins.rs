@@ -3,9 +3,8 @@
 use betz_base::{Error, Result};
 
 use super::{Content, Frame, Tally};
+use crate::order::{JumpRule, LONGEST_SECONDS, TimeVerdict};
 
-/// Seconds by which a time stamp may differ from the newest before it is a jump.
-const JUMP_SECONDS: f64 = 10.0;
 /// Spikes that wait at most.
 const MOST: usize = 1 << 20;
 
@@ -24,7 +23,7 @@ pub struct Bins {
     /// The step that is given out next, and the one that is still open.
     next: u64,
     open: Option<u64>,
-    strange: Option<u64>,
+    jumps: JumpRule<u64>,
     restart: bool,
     waiting: Vec<(u64, u32)>,
 }
@@ -44,10 +43,10 @@ impl Bins {
         Ok(Self {
             rate,
             step_picoseconds: picoseconds as u64,
-            jump: (JUMP_SECONDS / step_seconds).ceil() as u64,
+            jump: (LONGEST_SECONDS / step_seconds).ceil() as u64,
             next: 0,
             open: None,
-            strange: None,
+            jumps: JumpRule::default(),
             restart: false,
             waiting: Vec::with_capacity(4096),
         })
@@ -62,29 +61,29 @@ impl Bins {
     /// The sender's clock is at `ticks`, where `channel` fired, if one did.
     pub fn put(&mut self, ticks: u64, channel: Option<u32>, tally: &Tally) {
         let step = self.step_of(ticks);
-        let open = match self.open {
-            Some(open) if step.abs_diff(open) >= self.jump => {
-                let confirmed = (self.strange).is_some_and(|s| s.abs_diff(step) < self.jump);
-                if !confirmed {
-                    self.strange = Some(step);
-                    tally.malformed.add(1);
-                    return;
-                }
+        let near = |other: u64| step.abs_diff(other) < self.jump;
+        let is_near = self.open.is_none_or(near);
+        match self.jumps.judge(step, is_near, near) {
+            TimeVerdict::Near => {}
+            TimeVerdict::Doubtful => {
+                tally.malformed.add(1);
+                return;
+            }
+            TimeVerdict::Jumped => {
                 tally.restarts.add(1);
                 tally.dropped.add(self.waiting.len() as u64);
                 self.waiting.clear();
                 self.restart = true;
-                self.next = step;
-                step
+                self.open = None;
             }
+        }
+        self.open = Some(match self.open {
             Some(open) => open.max(step),
             None => {
                 self.next = step;
                 step
             }
-        };
-        self.strange = None;
-        self.open = Some(open);
+        });
         let Some(channel) = channel else { return };
         if step < self.next {
             tally.late.add(1);
@@ -101,7 +100,7 @@ impl Bins {
     pub(crate) fn begin_anew(&mut self, tally: &Tally) {
         tally.dropped.add(self.waiting.len() as u64);
         self.waiting.clear();
-        self.strange = None;
+        self.jumps.clear();
         if self.open.take().is_some() {
             tally.restarts.add(1);
             self.restart = true;

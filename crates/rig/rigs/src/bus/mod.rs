@@ -7,7 +7,6 @@
 
 mod address;
 mod bins;
-mod order;
 #[cfg(any(feature = "udp", feature = "zmq"))]
 pub(crate) mod plain;
 mod pump;
@@ -18,13 +17,13 @@ use std::time::{Duration, Instant};
 
 use betz_base::Result;
 
+pub use crate::order::Order;
 #[cfg(feature = "rig")]
 pub(crate) use address::Address;
 #[cfg(any(feature = "udp", feature = "zmq"))]
 pub(crate) use address::resolve;
 pub use address::{Stream, open_sink, open_source};
 pub use bins::Bins;
-pub use order::Order;
 pub use pump::{PumpReport, Until, pump};
 pub use tally::{Counts, Tally};
 

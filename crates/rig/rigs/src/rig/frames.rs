@@ -16,17 +16,15 @@ use std::time::Duration;
 
 use betz_base::{Error, Result};
 
-use super::order::Reorder;
-use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, append_words, host_ns};
+use super::{
+    Arrival, Block, Loss, MISFITS, Rig, RigCounts, Samples, Signal, append_words, host_ns,
+};
 use crate::bus::plain::{HEADER, MAGIC, VERSION};
+use crate::order::rows::Reorder;
 use crate::udp::{Receiver, word};
 
 /// Content of rows of int16.
 pub(super) const ROWS: u8 = 4;
-/// Consecutive datagrams that fit other settings, after which these settings are wrong.
-pub(super) const MISFITS: u32 = 8;
-/// Longest gap that is a loss, in seconds.
-pub(super) const LONGEST_SECONDS: f64 = 10.0;
 
 /// Source of rows of int16 in datagrams.
 pub struct FrameRig {
@@ -181,7 +179,7 @@ impl Rig for FrameRig {
             return Ok(Arrival::Nothing);
         };
         if self.signal.is_none() {
-            self.order.set_farthest((LONGEST_SECONDS * rate) as u64);
+            self.order.set_rate(rate);
             self.signal = Some(Signal {
                 channels,
                 rate,

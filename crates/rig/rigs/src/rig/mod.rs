@@ -7,23 +7,17 @@
 //! Every source of a device is emulated from public sources, not tried on hardware.
 
 #[cfg(feature = "rig")]
-mod brand;
-#[cfg(feature = "rig")]
 mod cerebus;
 #[cfg(feature = "emulate")]
 pub mod emulate;
 #[cfg(feature = "rig")]
 mod frames;
 #[cfg(feature = "rig")]
-mod lsl;
-#[cfg(feature = "rig")]
 pub mod notes;
 #[cfg(feature = "rig")]
 mod open;
 #[cfg(feature = "rig")]
 mod openephys;
-#[cfg(feature = "rig")]
-mod order;
 #[cfg(feature = "rig")]
 mod pipe;
 #[cfg(feature = "rig")]
@@ -37,9 +31,9 @@ mod spikeglx;
 #[cfg(feature = "rig")]
 mod synapse;
 #[cfg(feature = "rig")]
-mod tcp;
+pub(crate) mod tcp;
 #[cfg(all(test, feature = "emulate"))]
-mod tests;
+pub(crate) mod tests;
 
 use std::time::Duration;
 
@@ -48,15 +42,15 @@ use betz_base::Error;
 use betz_base::Result;
 
 #[cfg(feature = "rig")]
+pub use crate::brand::BrandRig;
+#[cfg(feature = "rig")]
 pub use crate::clock::host_ns;
 #[cfg(feature = "rig")]
-pub use brand::BrandRig;
+pub use crate::lsl::LslRig;
 #[cfg(feature = "rig")]
 pub use cerebus::{CerebusRig, Group};
 #[cfg(feature = "rig")]
 pub use frames::FrameRig;
-#[cfg(feature = "rig")]
-pub use lsl::LslRig;
 #[cfg(feature = "rig")]
 pub use open::{RigOptions, open_rig};
 #[cfg(feature = "rig")]
@@ -138,7 +132,7 @@ impl Block {
 #[cfg(feature = "rig")]
 impl Block {
     /// The list of its voltage, emptied, with the room that it has; to be put back.
-    fn take_voltage(&mut self) -> Vec<i16> {
+    pub(crate) fn take_voltage(&mut self) -> Vec<i16> {
         match std::mem::replace(&mut self.samples, Samples::Voltage(Vec::new())) {
             Samples::Voltage(mut voltage) => {
                 voltage.clear();
@@ -149,7 +143,7 @@ impl Block {
     }
 
     /// The list of its spikes, likewise.
-    fn take_spikes(&mut self) -> Vec<RigSpike> {
+    pub(crate) fn take_spikes(&mut self) -> Vec<RigSpike> {
         match std::mem::replace(&mut self.samples, Samples::Voltage(Vec::new())) {
             Samples::Spikes(mut spikes) => {
                 spikes.clear();
@@ -160,21 +154,25 @@ impl Block {
     }
 }
 
+/// Consecutive messages that fit other settings, after which these settings are wrong.
+#[cfg(feature = "rig")]
+pub(crate) const MISFITS: u32 = 8;
+
 /// Microvolts per bit of the int16 that voltage of float32 becomes, unless another number is given; those of Intan's
 /// chips.
 #[cfg(feature = "rig")]
-const MICROVOLTS: f64 = 0.195;
+pub(crate) const MICROVOLTS: f64 = 0.195;
 
 /// The int16 nearest to a voltage times the bits per microvolt, away from zero if two are as near.
 #[cfg(feature = "rig")]
-fn to_bits(microvolts: f32, bits: f32) -> i16 {
+pub(crate) fn to_bits(microvolts: f32, bits: f32) -> i16 {
     let value = bits * microvolts;
     (value + 0.5_f32.copysign(value)) as i16
 }
 
 /// Refuses facts of the rig at `address` that are not above 0.
 #[cfg(feature = "rig")]
-fn check_given(
+pub(crate) fn check_given(
     address: std::fmt::Arguments<'_>,
     channels: Option<usize>,
     rate: Option<f64>,
@@ -194,7 +192,7 @@ fn check_given(
 
 /// Appends the int16 of `bytes`, little-endian.
 #[cfg(feature = "rig")]
-fn append_words(voltage: &mut Vec<i16>, bytes: &[u8]) {
+pub(crate) fn append_words(voltage: &mut Vec<i16>, bytes: &[u8]) {
     let words = bytes.chunks_exact(2);
     voltage.extend(words.map(|b| i16::from_le_bytes([b[0], b[1]])));
 }

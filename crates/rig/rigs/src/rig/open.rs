@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::order::PATIENCE;
 use super::rhx::{RhxBand, RhxOptions, RhxRig, channel_names};
 use super::{
     BrandRig, CerebusRig, FrameRig, Group, LslRig, OpenEphysRig, PipeRig, Rig, SpikeGlxRig,
     SpikeGlxStream, SynapseRig,
 };
 use crate::bus::Address;
+use crate::order::rows::PATIENCE;
 use crate::udp::cerebus::Protocol;
 
 /// Rigs and the keys of their addresses.

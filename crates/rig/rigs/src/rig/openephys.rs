@@ -16,18 +16,16 @@ use std::time::{Duration, Instant};
 use betz_base::Result;
 use serde_json::Value;
 
-use super::order::RowOrder;
 use super::tcp::Attempts;
 use super::{
     Arrival, Block, LineEdge, LineEdges, Loss, LossReport, MICROVOLTS, Rig, RigCounts, RigSpike,
     Samples, Signal, check_given, host_ns, to_bits,
 };
+use crate::order::rows::RowOrder;
 use crate::zmq::{Subscriber, channel_of};
 
 /// Most samples of a message.
 const MOST_ROWS: usize = 1 << 16;
-/// Longest gap that is a loss, in seconds.
-const LONGEST_SECONDS: f64 = 10.0;
 /// Most messages that can be lost at once; with more the numbers are others.
 const MOST_LOST: u64 = 1 << 24;
 /// Type of an event that is a change of a digital line.
@@ -189,7 +187,7 @@ impl OpenEphysRig {
         }
         if self.rate.is_none() {
             self.rate = Some(rate);
-            self.order.set_farthest((LONGEST_SECONDS * rate) as u64);
+            self.order.set_rate(rate);
         }
         if self.rate != Some(rate) {
             return None;

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use betz_base::{Error, Result};
 
-use super::order::RowOrder;
 use super::tcp::{Attempts, Connection};
 use super::{Arrival, Block, Loss, LossReport, Rig, RigCounts, RigSpike, Samples, Signal, host_ns};
+use crate::order::rows::RowOrder;
 use crate::udp::word;
 
 pub(super) const WAVEFORMS: u32 = 0x2ef0_7a08;
@@ -31,8 +31,6 @@ pub(super) const SPIKE_BYTES: usize = 14;
 const MICROVOLTS: f64 = 0.195;
 /// Most signals of a sample.
 const MOST_SIGNALS: usize = 8192;
-/// Longest gap that is a loss, in seconds.
-const LONGEST_SECONDS: f64 = 10.0;
 /// Time that a reply may take.
 const REPLY: Duration = Duration::from_secs(2);
 /// Identity of a spike that is an artefact, and of one that belongs to no unit.
@@ -252,7 +250,7 @@ impl RhxRig {
         self.commands = Some(commands);
         if self.rate != Some(rate) {
             self.rate = Some(rate);
-            self.order.set_farthest((LONGEST_SECONDS * rate) as u64);
+            self.order.set_rate(rate);
         }
         (self.is_searching, self.given, self.signals) = (true, 0, None);
         self.counts.reconnects += self.attempts.succeed();

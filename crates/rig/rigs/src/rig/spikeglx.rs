@@ -15,15 +15,13 @@ use std::time::{Duration, Instant};
 
 use betz_base::{Error, Result};
 
-use super::order::RowOrder;
 use super::tcp::{Attempts, Connection};
 use super::{
     Arrival, Block, LineEdge, LineEdges, Loss, MOST_LINES, Probe, Rig, RigCounts, Samples, Signal,
     append_words, host_ns,
 };
+use crate::order::rows::RowOrder;
 
-/// Longest gap that is a loss, in seconds.
-const LONGEST_SECONDS: f64 = 10.0;
 /// Time that a reply may take.
 const REPLY: Duration = Duration::from_secs(2);
 /// Longest line of a reply.
@@ -237,7 +235,7 @@ impl SpikeGlxRig {
                 self.order.restart(&mut self.counts);
                 self.next = None;
             }
-            self.order.set_farthest((LONGEST_SECONDS * rate) as u64);
+            self.order.set_rate(rate);
             let heard = match self.hears_lines {
                 true => words.min(usize::from(MOST_LINES) / WORD_LINES),
                 false => 0,

@@ -12,7 +12,7 @@ const RETRY: Duration = Duration::from_millis(200);
 const PIECE: usize = 1 << 16;
 
 /// A connected stream, and the bytes that came and are not used yet.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     bytes: Vec<u8>,
     used: usize,
@@ -20,7 +20,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn open(place: SocketAddr, within: Duration) -> std::io::Result<Self> {
+    pub(crate) fn open(place: SocketAddr, within: Duration) -> std::io::Result<Self> {
         let stream = TcpStream::connect_timeout(&place, within)?;
         // Where nobody listens, the system may connect a port of its own choice with itself.
         if stream.local_addr()? == stream.peer_addr()? {
@@ -37,21 +37,21 @@ impl Connection {
     }
 
     /// Bytes that came and are not used yet.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.used..]
     }
 
     /// Marks bytes as used.
-    pub(super) fn consume(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         self.used = (self.used + count).min(self.bytes.len());
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.write_all(bytes)
     }
 
     /// Waits at most `patience` for more bytes; false if none came. The end of the stream is an error.
-    pub(super) fn read_more(&mut self, patience: Duration) -> std::io::Result<bool> {
+    pub(crate) fn read_more(&mut self, patience: Duration) -> std::io::Result<bool> {
         if self.used > 0 {
             self.bytes.drain(..self.used);
             self.used = 0;
@@ -83,14 +83,14 @@ impl Connection {
 
 /// Spaces attempts to connect, and counts how often a lost connection was made again.
 #[derive(Default)]
-pub(super) struct Attempts {
+pub(crate) struct Attempts {
     last: Option<Instant>,
     connected: bool,
 }
 
 impl Attempts {
     /// True if it is time for another attempt; otherwise sleeps until then, at most `patience`.
-    pub(super) fn is_due(&mut self, patience: Duration) -> bool {
+    pub(crate) fn is_due(&mut self, patience: Duration) -> bool {
         let left = self
             .last
             .map_or(Duration::ZERO, |t| RETRY.saturating_sub(t.elapsed()));
@@ -103,7 +103,7 @@ impl Attempts {
     }
 
     /// Notes a connection; returns 1 if it is not the first.
-    pub(super) fn succeed(&mut self) -> u64 {
+    pub(crate) fn succeed(&mut self) -> u64 {
         u64::from(std::mem::replace(&mut self.connected, true))
     }
 }

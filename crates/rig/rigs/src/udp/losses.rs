@@ -1,11 +1,11 @@
 //! Lost Cerebus packets, found from the device's own packets.
 
+use crate::order::LONGEST_SECONDS;
+
 /// Ticks of 1/30,000 s from one packet of a sample group to the next, by the group's number.
 const PERIODS: [u64; 7] = [0, 60, 30, 15, 3, 1, 1];
 /// Monitors in a row over which packets must be owed before they count as lost: packets may pass their monitor.
 const MONITORS: usize = 10;
-/// Longest gap in a group's times that is a loss, in seconds; beyond it the device's clock was set.
-const LONGEST_SECONDS: u64 = 10;
 
 /// One packet's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Losses {
             return 0;
         };
         self.groups[group] = Some(time);
-        if gap > LONGEST_SECONDS * rate {
+        if gap > LONGEST_SECONDS as u64 * rate {
             return 0;
         }
         let period = PERIODS[group] * rate;

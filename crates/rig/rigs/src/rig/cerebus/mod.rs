@@ -21,12 +21,13 @@ use std::time::Duration;
 use betz_base::{Error, Result};
 
 use self::questions::ClockQuestions;
-use super::frames::MISFITS;
-use super::order::Reorder;
+use super::MISFITS;
 use super::{
     Arrival, Block, LineEdge, LineEdges, Loss, LossReport, Probe, Rig, RigCounts, RigSpike,
     Samples, Signal, append_words, host_ns,
 };
+use crate::order::rows::Reorder;
+use crate::order::{JumpRule, TimeVerdict};
 use crate::udp::cerebus::{Protocol, pace};
 use crate::udp::losses::{Losses, Packet};
 use crate::udp::{Receiver, word};
@@ -36,8 +37,6 @@ pub(super) use self::questions::ANSWER;
 /// Datagrams in a row that tell the version.
 const TELLING: u32 = 8;
 const VERSIONS: [Protocol; 3] = [Protocol::V311, Protocol::V40, Protocol::V41];
-/// Longest gap in a group's times that is a loss, in seconds.
-const LONGEST_SECONDS: f64 = 10.0;
 /// Steps of the clock that are believed at once, in seconds; larger ones when the next packet confirms them.
 const FORWARD_SECONDS: u64 = 10;
 const BACKWARD_SECONDS: u64 = 1;
@@ -98,8 +97,7 @@ pub struct CerebusRig {
     newest: Option<(u64, u64)>,
     /// The newest time of any packet, with what a clock of 32 bits has gone round.
     time: Option<u64>,
-    /// A time far from the newest one, not yet confirmed.
-    doubtful: Option<u64>,
+    jumps: JumpRule<u64>,
     order: Reorder,
     /// Packets lost before the next block of spikes.
     owed: Loss,
@@ -144,8 +142,8 @@ impl CerebusRig {
             losses: Losses::default(),
             newest: None,
             time: None,
-            doubtful: None,
-            order: Reorder::new((LONGEST_SECONDS * group.rate().unwrap_or(1.0)) as u64),
+            jumps: JumpRule::default(),
+            order: Reorder::at_rate(group.rate().unwrap_or(1.0)),
             owed: Loss::default(),
             read: 0,
             length: 0,
@@ -438,21 +436,22 @@ impl CerebusRig {
             return Some(time);
         };
         let time_now = unwrapped(newest);
-        if is_near(time_now, newest) {
-            self.doubtful = None;
-            self.time = Some(time_now.max(newest));
-            return Some(time_now);
+        let confirms = |doubtful: u64| is_near(time, doubtful);
+        match (self.jumps).judge(time, is_near(time_now, newest), confirms) {
+            TimeVerdict::Near => {
+                self.time = Some(time_now.max(newest));
+                Some(time_now)
+            }
+            TimeVerdict::Jumped => {
+                self.begin_epoch();
+                self.time = Some(time);
+                Some(time)
+            }
+            TimeVerdict::Doubtful => {
+                self.counts.malformed += 1;
+                None
+            }
         }
-        if let Some(doubtful) = self.doubtful.take()
-            && is_near(time, doubtful)
-        {
-            self.begin_epoch();
-            self.time = Some(time);
-            return Some(time);
-        }
-        self.doubtful = Some(time);
-        self.counts.malformed += 1;
-        None
     }
 
     /// Takes the device's time out of an answer.
@@ -469,7 +468,7 @@ impl CerebusRig {
     fn begin_epoch(&mut self) {
         self.newest = None;
         self.time = None;
-        self.doubtful = None;
+        self.jumps.clear();
         self.order.restart(&mut self.counts);
     }
 }

@@ -3,10 +3,8 @@
 //! An [`Emulator`] counts rows as its device does. Tests let it lose rows, restart, or send damaged packets, and
 //! compare the blocks that a rig gives with the rows that were sent.
 
-mod brand;
 mod cerebus;
 mod frames;
-mod lsl;
 mod openephys;
 pub(in crate::rig) mod publication;
 mod rhx;
@@ -19,10 +17,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use betz_base::{Error, ErrorKind, Result};
 
-pub use brand::BrandRedis;
+pub use crate::brand::emulate::BrandRedis;
+pub use crate::lsl::emulate::LslOutlet;
 pub use cerebus::CerebusDevice;
 pub use frames::FrameSender;
-pub use lsl::LslOutlet;
 pub use openephys::OpenEphysPublisher;
 pub use rhx::RhxServer;
 #[cfg(target_os = "linux")]
@@ -162,7 +160,7 @@ fn sending(to: std::net::SocketAddr, e: std::io::Error) -> Error {
 }
 
 /// Refuses voltage that is not whole rows.
-fn whole_rows(voltage: &[i16], channels: usize) -> Result<usize> {
+pub(crate) fn whole_rows(voltage: &[i16], channels: usize) -> Result<usize> {
     if channels == 0 || !voltage.len().is_multiple_of(channels) {
         return Err(Error::argument(format!(
             "emulator: expected whole rows of {channels} channels, got {} values",

@@ -10,19 +10,17 @@
 //! Bytes 16–23 are the sender's time, i64 in ns; 24–31 are 0. These datagrams have no numbers of their own, so that
 //! their losses cannot be told.
 
-mod lsl;
-mod redis;
 mod zmq;
 
 use std::time::Duration;
 
 use betz_base::{Error, Result};
 
-use self::lsl::LslMarkers;
-use self::redis::RedisNotes;
 use self::zmq::ZmqNotes;
 use super::host_ns;
+use crate::brand::notes::RedisNotes;
 use crate::bus::plain::{HEADER, MAGIC, VERSION};
+use crate::lsl::notes::LslMarkers;
 use crate::udp::{Receiver, word};
 
 /// Bytes of the system's buffer of datagrams that are asked for: labels come step by step, and their thread may wait for others.
@@ -230,7 +228,7 @@ impl NoteContent {
     }
 
     /// The bound of a trial: `begin`, `end` or `reject`.
-    fn of_trial(bound: &str) -> Option<Self> {
+    pub(crate) fn of_trial(bound: &str) -> Option<Self> {
         match bound {
             "begin" => Some(Self::TrialBegin),
             "end" => Some(Self::TrialEnd),
@@ -240,7 +238,7 @@ impl NoteContent {
     }
 
     /// A label of numbers, of which there is at least one.
-    fn of_numbers(numbers: &[&str]) -> Option<Self> {
+    pub(crate) fn of_numbers(numbers: &[&str]) -> Option<Self> {
         let values: Option<Vec<f32>> = numbers.iter().map(|n| n.parse().ok()).collect();
         values.filter(|values| !values.is_empty()).map(Self::Label)
     }

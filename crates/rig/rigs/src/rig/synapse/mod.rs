@@ -26,12 +26,13 @@ use betz_base::{Error, Result};
 
 use self::questions::TimeQuestions;
 use self::row::{Misfit, Row};
-use super::frames::{LONGEST_SECONDS, MISFITS};
-use super::order::RowOrder;
+use super::MISFITS;
 use super::tcp::Attempts;
 use super::{
     Arrival, Block, Loss, Probe, Rig, RigCounts, RigSpike, Samples, Signal, check_given, host_ns,
 };
+use crate::order::LONGEST_SECONDS;
+use crate::order::rows::RowOrder;
 use crate::zmq::{PIECE, Subscriber};
 
 #[cfg(feature = "emulate")]
@@ -192,7 +193,7 @@ impl SynapseRig {
             return Err(Misfit::Width(width));
         }
         self.width = width;
-        self.order.set_farthest((LONGEST_SECONDS * rate) as u64);
+        self.order.set_rate(rate);
         self.signal = Some(Signal {
             channels,
             rate,

@@ -1,10 +1,8 @@
 //! Rigs against their emulators: equal blocks, losses to the row, damaged packets.
 
-mod brand;
 mod cerebus;
 mod frames;
 mod lines;
-mod lsl;
 mod open;
 mod openephys;
 mod rhx;
@@ -16,10 +14,10 @@ use std::time::Duration;
 use super::{Arrival, Block, Rig, Samples};
 
 /// Long enough for any arrival on a loaded machine; tests that pass do not wait.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Factor of the number of damaged messages: 1, or 100 with `BETZ_EXHAUSTIVE=1`.
-fn effort() -> usize {
+pub(crate) fn effort() -> usize {
     if std::env::var_os("BETZ_EXHAUSTIVE").is_some() {
         100
     } else {
@@ -28,21 +26,21 @@ fn effort() -> usize {
 }
 
 /// Voltage of a row and channel that no other has nearby.
-fn value(row: u64, channel: usize) -> i16 {
+pub(crate) fn value(row: u64, channel: usize) -> i16 {
     (row.wrapping_mul(31).wrapping_add(channel as u64 * 7919) % 20_011) as i16 - 10_000
 }
 
 /// Rows from `first` on.
-fn voltage(first: u64, rows: usize, channels: usize) -> Vec<i16> {
+pub(crate) fn voltage(first: u64, rows: usize, channels: usize) -> Vec<i16> {
     let row = |r: usize| (0..channels).map(move |c| value(first + r as u64, c));
     (0..rows).flat_map(row).collect()
 }
 
 /// Numbers that look random, the same each time.
-struct Scramble(u64);
+pub(crate) struct Scramble(pub(crate) u64);
 
 impl Scramble {
-    fn next(&mut self, below: usize) -> usize {
+    pub(crate) fn next(&mut self, below: usize) -> usize {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -50,14 +48,14 @@ impl Scramble {
         (self.0 >> 33) as usize % below
     }
 
-    fn bytes(&mut self, length: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
         (0..length).map(|_| self.next(256) as u8).collect()
     }
 }
 
 /// Takes blocks until row `until` of the current epoch has come; every row must be the one that was sent under its
 /// number. Returns the rows received and the rows reported as lost.
-fn take_rows(rig: &mut dyn Rig, until: u64) -> betz_base::Result<(u64, u64)> {
+pub(crate) fn take_rows(rig: &mut dyn Rig, until: u64) -> betz_base::Result<(u64, u64)> {
     let (mut block, mut received, mut lost) = (Block::new(), 0, 0);
     loop {
         match rig.take(&mut block, PATIENCE)? {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{Emulator, whole_rows};
-use crate::brand::resp::{Reply, read};
+use super::resp::{Reply, read};
+use crate::rig::emulate::{Emulator, whole_rows};
 
 /// Name of the node that reads, and of the stream that it reads.
 const NODE: &str = "betz";

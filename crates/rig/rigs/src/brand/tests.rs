@@ -1,12 +1,12 @@
 //! Voltage of an emulated BRAND graph.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use betz_base::{ErrorKind, Result};
 
-use super::*;
 use crate::rig::emulate::{BrandRedis, Emulator, FREE_PORT};
-use crate::rig::{BrandRig, LossReport, open_rig};
+use crate::rig::tests::*;
+use crate::rig::{Arrival, Block, BrandRig, LossReport, Rig, Samples, open_rig};
 
 fn pair(channels: usize, rate: f64) -> Result<(Box<dyn Rig>, BrandRedis)> {
     connected(BrandRedis::open(FREE_PORT, channels, rate)?)

@@ -1,14 +1,13 @@
 //! Labels, marks and trials as the markers of an LSL stream.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use betz_base::Result;
 
-use super::{Note, NoteContent};
-use crate::lsl::library::{Inlet, Pull, Room};
-use crate::lsl::{Correction, Search};
-use crate::rig::host_ns;
+use super::library::{Pull, Room};
+use super::{CorrectedInlet, Search};
+use crate::clock::host_ns;
+use crate::rig::notes::{Note, NoteContent};
 
 /// Room for markers that nobody has taken yet.
 const MARKER_ROOM: Room = Room {
@@ -16,14 +15,14 @@ const MARKER_ROOM: Room = Room {
     irregular_rate: 100.0,
 };
 /// Markers of an LSL stream, which is waited for, also if it is gone for a while.
-pub(super) struct LslMarkers {
+pub(crate) struct LslMarkers {
     search: Search,
-    open: Option<(Arc<Inlet>, Arc<Correction>)>,
+    open: Option<CorrectedInlet>,
     text: String,
 }
 
 impl LslMarkers {
-    pub(super) fn named(name: &str) -> Result<Self> {
+    pub(crate) fn named(name: &str) -> Result<Self> {
         Ok(Self {
             search: Search::new(name)?,
             open: None,
@@ -31,48 +30,36 @@ impl LslMarkers {
         })
     }
 
-    pub(super) fn take(&mut self, patience: Duration) -> Result<Option<Note>> {
-        let Some((inlet, correction)) = &self.open else {
+    pub(crate) fn take(&mut self, patience: Duration) -> Result<Option<Note>> {
+        let Some(open) = &self.open else {
             if let Some(inlet) = self.search.open(MARKER_ROOM, patience)? {
-                let inlet = Arc::new(inlet);
-                let correction = Correction::start(&inlet)?;
-                self.open = Some((inlet, correction));
+                self.open = Some(CorrectedInlet::start(inlet)?);
             }
             return Ok(None);
         };
-        match inlet.pull_text(&mut self.text, patience) {
+        match open.inlet.pull_text(&mut self.text, patience) {
             Pull::Nothing => Ok(None),
             Pull::Gone => {
-                self.close();
+                self.open = None;
                 Ok(None)
             }
             Pull::Sample(time) => Ok(Some(Note {
                 step: None,
-                sent: ((time + correction.seconds()) * 1e9) as i64,
+                sent: open.nanoseconds(time),
                 host_ns: host_ns(),
                 content: NoteContent::of_marker(&self.text),
             })),
         }
     }
-
-    fn close(&mut self) {
-        if let Some((_, correction)) = self.open.take() {
-            correction.stop();
-        }
-    }
-}
-
-impl Drop for LslMarkers {
-    fn drop(&mut self) {
-        self.close();
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::NoteReceiver;
+    use std::sync::Arc;
+
     use super::*;
     use crate::lsl::library::{Format, Lsl, Outlet, OutletPlan};
+    use crate::rig::notes::NoteReceiver;
 
     #[test]
     fn markers_of_lsl_are_marks_and_trials() -> Result<()> {

@@ -1,7 +1,20 @@
-//! Judges the numbers that a sender gives to its rows, or steps.
+//! One rule of loss: which numbered rows or steps are next, lost, late or repeated, and when a sender or its clock begins anew.
+//!
+//! `Sequence` judges numbers. `Order` counts its verdicts for steps, `rows` for the rows of a device, and puts those of
+//! datagrams in order. `JumpRule` judges times.
+
+mod jump;
+#[cfg(feature = "rig")]
+pub(crate) mod rows;
+mod steps;
 
 use std::collections::VecDeque;
 
+pub(crate) use jump::{JumpRule, TimeVerdict};
+pub use steps::Order;
+
+/// Longest gap that is a loss, in seconds. A longer one is the clock of another sender, or one that was set.
+pub(crate) const LONGEST_SECONDS: f64 = 10.0;
 /// Number of past gaps that are remembered.
 const REMEMBERED: usize = 64;
 /// Doubtful blocks in a row, each where the one before ended, that show a sender which counts anew: near the newest

@@ -1,7 +1,7 @@
 //! Classifies a sender's numbered steps as new, lost, late or duplicated.
 
-use super::{Frame, Tally};
-use crate::order::{Sequence, Verdict};
+use super::{Sequence, Verdict};
+use crate::bus::{Frame, Tally};
 
 /// Largest distance back of a late or duplicated step.
 const REMEMBERED: u64 = 64;

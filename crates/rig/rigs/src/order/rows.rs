@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Block, Loss, RigCounts};
-use crate::order::{Sequence, Verdict};
+use super::{LONGEST_SECONDS, Sequence, Verdict};
+use crate::rig::{Block, Loss, RigCounts};
 
 /// Largest distance back of a late or repeated block, as a share of the largest gap that is a loss: a quarter of a second
 /// of ten.
@@ -12,32 +12,43 @@ const NEAR: u64 = 40;
 /// Most blocks that wait for one that was overtaken.
 const MOST_WAITING: usize = 1024;
 /// Time for which blocks wait for one that they have overtaken, unless another is set.
-pub(super) const PATIENCE: Duration = Duration::from_millis(5);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(5);
+
+/// Largest gap that is a loss, of so many rows per second.
+fn farthest_at(rate: f64) -> u64 {
+    (LONGEST_SECONDS * rate) as u64
+}
 
 /// Checks the numbers of rows that a connection delivers: in order, and each once.
 #[derive(Debug, Clone)]
-pub(super) struct RowOrder {
+pub(crate) struct RowOrder {
     sequence: Sequence,
-    pub(super) epoch: u32,
+    pub(crate) epoch: u32,
 }
 
 impl RowOrder {
     /// Gaps of up to `farthest` rows are losses; a larger one means that the device was restarted.
-    pub(super) fn new(farthest: u64) -> Self {
+    pub(crate) fn new(farthest: u64) -> Self {
         Self {
             sequence: Sequence::new(farthest, farthest / NEAR).ordered(),
             epoch: 0,
         }
     }
 
-    /// Sets the largest gap that counts as a loss.
-    pub(super) fn set_farthest(&mut self, farthest: u64) {
+    /// An order of rows of which the rate is known.
+    pub(crate) fn at_rate(rate: f64) -> Self {
+        Self::new(farthest_at(rate))
+    }
+
+    /// Sets the rows per second, so that gaps of up to [`LONGEST_SECONDS`] are losses.
+    pub(crate) fn set_rate(&mut self, rate: f64) {
+        let farthest = farthest_at(rate);
         self.sequence.set_reach(farthest, farthest / NEAR);
     }
 
     /// Returns the number of rows that are missing before the block, or `None` if the block is to be left out;
     /// updates the counts.
-    pub(super) fn judge(&mut self, first: u64, rows: u64, counts: &mut RigCounts) -> Option<u64> {
+    pub(crate) fn judge(&mut self, first: u64, rows: u64, counts: &mut RigCounts) -> Option<u64> {
         match self.sequence.judge(first, rows) {
             Verdict::Next(gap) => {
                 counts.lost += gap;
@@ -60,7 +71,7 @@ impl RowOrder {
     }
 
     /// Begins another epoch, whose first number is that of the next block.
-    pub(super) fn restart(&mut self, counts: &mut RigCounts) {
+    pub(crate) fn restart(&mut self, counts: &mut RigCounts) {
         self.sequence.restart();
         self.epoch += 1;
         counts.restarts += 1;
@@ -70,7 +81,7 @@ impl RowOrder {
 /// Puts the blocks of datagrams in order. A block that has overtaken others waits for them; those that come later still
 /// are given as they are.
 #[derive(Debug)]
-pub(super) struct Reorder {
+pub(crate) struct Reorder {
     sequence: Sequence,
     /// The numbers of the epoch before.
     before: Option<Sequence>,
@@ -89,7 +100,7 @@ pub(super) struct Reorder {
 
 impl Reorder {
     /// As [`RowOrder::new`].
-    pub(super) fn new(farthest: u64) -> Self {
+    pub(crate) fn new(farthest: u64) -> Self {
         Self {
             sequence: Sequence::new(farthest, farthest / NEAR),
             before: None,
@@ -103,24 +114,30 @@ impl Reorder {
         }
     }
 
-    /// Sets the largest gap that counts as a loss.
-    pub(super) fn set_farthest(&mut self, farthest: u64) {
+    /// An order of rows of which the rate is known.
+    pub(crate) fn at_rate(rate: f64) -> Self {
+        Self::new(farthest_at(rate))
+    }
+
+    /// Sets the rows per second, so that gaps of up to [`LONGEST_SECONDS`] are losses.
+    pub(crate) fn set_rate(&mut self, rate: f64) {
+        let farthest = farthest_at(rate);
         self.sequence.set_reach(farthest, farthest / NEAR);
     }
 
     /// Sets the time for which blocks wait.
-    pub(super) fn set_patience(&mut self, patience: Duration) {
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
         self.patience_ns = i64::try_from(patience.as_nanos()).unwrap_or(i64::MAX);
     }
 
     /// The epoch of blocks that are put next.
-    pub(super) fn epoch(&self) -> u32 {
+    pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }
 
     /// Takes a block, and leaves another whose room is to be used again. The last rows of an epoch may be put after
     /// [`Reorder::restart`].
-    pub(super) fn put(&mut self, block: &mut Block, counts: &mut RigCounts) {
+    pub(crate) fn put(&mut self, block: &mut Block, counts: &mut RigCounts) {
         let mut block = std::mem::replace(block, self.spare.pop().unwrap_or_default());
         if block.epoch != self.epoch {
             let gap = (self.before.take()).and_then(|before| before.gap_before(block.first));
@@ -153,7 +170,7 @@ impl Reorder {
     }
 
     /// Gives the next block at the time that `now` tells; false if there is none.
-    pub(super) fn give(
+    pub(crate) fn give(
         &mut self,
         block: &mut Block,
         now: impl Fn() -> i64,
@@ -178,7 +195,7 @@ impl Reorder {
     }
 
     /// Time until a block that waits has waited long enough, at most `patience`.
-    pub(super) fn wait(&self, patience: Duration, now: impl Fn() -> i64) -> Duration {
+    pub(crate) fn wait(&self, patience: Duration, now: impl Fn() -> i64) -> Duration {
         match self.due_ns() {
             Some(due) => {
                 let left = due.saturating_sub(now()).max(0) as u64;
@@ -189,7 +206,7 @@ impl Reorder {
     }
 
     /// Begins another epoch, whose first number is that of the next block.
-    pub(super) fn restart(&mut self, counts: &mut RigCounts) {
+    pub(crate) fn restart(&mut self, counts: &mut RigCounts) {
         while let Some(block) = self.waiting.pop_front() {
             self.judge(block, counts);
         }

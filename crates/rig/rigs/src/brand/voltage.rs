@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use betz_base::{Error, Result};
 
-use super::frames::{LONGEST_SECONDS, MISFITS};
-use super::order::RowOrder;
-use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, check_given, host_ns};
-use crate::brand::resp::Reply;
-use crate::brand::{Entries, Place};
+use super::resp::Reply;
+use super::{Entries, Place};
+use crate::clock::host_ns;
+use crate::order::rows::RowOrder;
+use crate::rig::{Arrival, Block, Loss, MISFITS, Rig, RigCounts, Samples, Signal, check_given};
 
 /// Ticks per second of Cerebus' clock, and of one that counts nanoseconds.
 const TICKS: f64 = 30_000.0;
@@ -79,7 +79,7 @@ impl BrandRig {
             runs: VecDeque::new(),
             host_ns: 0,
             misfits: 0,
-            order: RowOrder::new((LONGEST_SECONDS * rate) as u64),
+            order: RowOrder::at_rate(rate),
             counts: RigCounts::default(),
         })
     }

@@ -16,20 +16,18 @@
 //!
 //! Emulated from public sources (liblsl itself), not tried on hardware.
 
-mod times;
-
 use std::time::{Duration, Instant};
 
 use betz_base::{Error, Result};
 
-use self::times::{Place, RowTimes};
-use super::frames::LONGEST_SECONDS;
-use super::{
+use super::Search;
+use super::library::{Format, Inlet, Room};
+use super::times::{Place, RowTimes};
+use crate::order::LONGEST_SECONDS;
+use crate::rig::{
     Arrival, Block, Loss, LossReport, MICROVOLTS, Rig, RigCounts, Samples, Signal, check_given,
     host_ns, to_bits,
 };
-use crate::lsl::Search;
-use crate::lsl::library::{Format, Inlet, Room};
 
 /// Most values of a block.
 const MOST_VALUES: usize = 1 << 19;

@@ -1,16 +1,16 @@
 //! Voltage of streams that liblsl sends. Without liblsl these tests say so and pass.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use betz_base::Result;
 
-use super::*;
+use super::library::{Format, Lsl, Pull, Room};
+use super::{LslSink, Search};
 use crate::bus::{Estimate, Sink, Stream};
-use crate::lsl::library::{Format, Lsl, Pull, Room};
-use crate::lsl::{LslSink, Search};
 use crate::rig::emulate::{Emulator, LslOutlet};
-use crate::rig::{LossReport, open_rig, to_bits};
+use crate::rig::tests::*;
+use crate::rig::{Arrival, Block, LossReport, Rig, Samples, open_rig, to_bits};
 
 const RATE: f64 = 1000.0;
 

@@ -13,19 +13,14 @@ use std::time::Duration;
 
 use betz_base::{Error, Result};
 
-use super::{Note, NoteContent};
-use crate::brand::resp::{Connection, Reply};
-use crate::rig::host_ns;
+use super::resp::{Connection, Reply};
+use crate::clock::host_ns;
+use crate::rig::notes::{Note, NoteContent};
 use crate::rig::tcp::Attempts;
-
-/// Entries that are asked for at once.
-const AT_ONCE: &[u8] = b"64";
-/// Longest wait of a command.
-const LONGEST_MS: u128 = 1000;
 
 /// The entries of a stream from the first connection on. A Redis that is not there, or goes away, is waited for; entries that it
 /// is given meanwhile come when it is back.
-pub(super) struct RedisNotes {
+pub(crate) struct RedisNotes {
     redis: String,
     stream: String,
     connection: Option<Connection>,
@@ -37,7 +32,7 @@ pub(super) struct RedisNotes {
 
 impl RedisNotes {
     /// The stream at `place`, `HOST:PORT/STREAM` or `/SOCKET?stream=NAME`.
-    pub(super) fn new(place: &str) -> Result<Self> {
+    pub(crate) fn new(place: &str) -> Result<Self> {
         let parts = match place.starts_with('/') {
             true => place.split_once("?stream="),
             false => place.split_once('/'),
@@ -59,7 +54,7 @@ impl RedisNotes {
         })
     }
 
-    pub(super) fn take(&mut self, patience: Duration, malformed: &mut u64) -> Result<Option<Note>> {
+    pub(crate) fn take(&mut self, patience: Duration, malformed: &mut u64) -> Result<Option<Note>> {
         if self.waiting.is_empty() {
             if self.connection.is_none() && self.attempts.is_due(patience) {
                 self.connection = self.connect().ok();
@@ -77,10 +72,7 @@ impl RedisNotes {
     fn connect(&mut self) -> std::io::Result<Connection> {
         let mut connection = Connection::open(&self.redis)?;
         if self.last.is_empty() {
-            let newest = ["XREVRANGE", &self.stream, "+", "-", "COUNT", "1"];
-            let reply = connection.ask(&newest.map(str::as_bytes))?;
-            let entry = reply.list().first().and_then(|entry| entry.list().first());
-            self.last = entry.map_or_else(|| b"0-0".to_vec(), |id| id.bytes().to_vec());
+            self.last = connection.newest_entry(&self.stream)?;
         }
         Ok(connection)
     }
@@ -90,33 +82,16 @@ impl RedisNotes {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        let wait = patience.as_millis().clamp(1, LONGEST_MS).to_string();
-        let reply = connection.ask(&[
-            b"XREAD",
-            b"COUNT",
-            AT_ONCE,
-            b"BLOCK",
-            wait.as_bytes(),
-            b"STREAMS",
-            self.stream.as_bytes(),
-            &self.last,
-        ])?;
-        if let Reply::Error(_) = reply {
-            // Redis loads its data, or the key is no stream: not for ever.
+        let Ok(entries) = connection.next_entries(&self.stream, &mut self.last, patience)? else {
             *malformed += 1;
             std::thread::sleep(patience);
             return Ok(());
-        }
+        };
         let now = host_ns();
-        for stream in reply.list() {
-            for entry in stream.list().get(1).map_or(&[][..], Reply::list) {
-                if let Some(id) = entry.list().first() {
-                    self.last = id.bytes().to_vec();
-                }
-                match entry.list().get(1).and_then(|fields| notes_of(fields, now)) {
-                    Some(notes) => self.waiting.extend(notes),
-                    None => *malformed += 1,
-                }
+        for entry in entries {
+            match entry.list().get(1).and_then(|fields| notes_of(fields, now)) {
+                Some(notes) => self.waiting.extend(notes),
+                None => *malformed += 1,
             }
         }
         Ok(())

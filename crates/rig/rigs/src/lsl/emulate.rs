@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{Emulator, whole_rows};
-use crate::lsl::library::{Format, Lsl, Outlet, OutletPlan};
+use super::library::{Format, Lsl, Outlet, OutletPlan};
+use crate::rig::emulate::{Emulator, whole_rows};
 
 /// Time of the first row, in seconds of the sender's clock.
 const BEGIN_SECONDS: f64 = 1000.0;
@@ -38,7 +38,7 @@ impl LslOutlet {
     }
 
     /// A stream of values of another format.
-    pub(in crate::rig) fn with_format(
+    pub(super) fn with_format(
         name: &str,
         channels: usize,
         rate: f64,
@@ -88,7 +88,7 @@ impl LslOutlet {
     /// # Errors
     /// `Io` if liblsl refuses the stream.
     #[cfg(test)]
-    pub(in crate::rig) fn without_rate(mut self) -> Result<Self> {
+    pub(super) fn without_rate(mut self) -> Result<Self> {
         self.stated_rate = 0.0;
         self.connect()?;
         Ok(self)

@@ -1,7 +1,7 @@
 //! Missing rows of a stream that has times and no numbers.
 
-use super::super::Loss;
-use super::super::frames::LONGEST_SECONDS;
+use crate::order::{JumpRule, LONGEST_SECONDS, TimeVerdict};
+use crate::rig::Loss;
 
 /// Rows by which a time may be late without a loss.
 const FEW_ROWS: f64 = 4.0;
@@ -44,8 +44,7 @@ pub(super) struct RowTimes {
     late_rows: f64,
     least_late: f64,
     is_reconnected: bool,
-    /// A time of another clock, which the next row has yet to confirm.
-    doubtful: Option<f64>,
+    jumps: JumpRule<f64>,
 }
 
 impl RowTimes {
@@ -58,7 +57,7 @@ impl RowTimes {
             late_rows: 0.0,
             least_late: f64::INFINITY,
             is_reconnected: false,
-            doubtful: None,
+            jumps: JumpRule::default(),
         }
     }
 
@@ -77,21 +76,19 @@ impl RowTimes {
             return Place::Next;
         };
         let late = time - due;
-        let is_near = |late: f64| (-BACK_SECONDS..=LONGEST_SECONDS).contains(&late);
-        if !is_near(late) {
+        let near = |other: f64| (-BACK_SECONDS..=LONGEST_SECONDS).contains(&(time - other));
+        match self.jumps.judge(time, near(due), near) {
+            TimeVerdict::Near => {}
             // Another connection may be one of another clock.
-            let is_confirmed = self
-                .doubtful
-                .is_some_and(|doubtful| is_near(time - doubtful));
-            if is_confirmed || self.is_reconnected {
+            TimeVerdict::Doubtful if !self.is_reconnected => {
+                self.due = Some(due + self.period);
+                return Place::Next;
+            }
+            TimeVerdict::Doubtful | TimeVerdict::Jumped => {
                 self.begin(time);
                 return Place::OtherClock;
             }
-            // One time may be wrong; a second one is believed.
-            (self.doubtful, self.due) = (Some(time), Some(due + self.period));
-            return Place::Next;
         }
-        self.doubtful = None;
         if self.is_reconnected {
             let lost = self.rows_of((late - self.jitter).max(0.0));
             self.begin(time);
