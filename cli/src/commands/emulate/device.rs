@@ -3,12 +3,12 @@
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 
 use betz::{Error, ErrorKind, Result};
+use betz_rigs::cerebus::Protocol;
 use betz_rigs::rig::Signal;
 use betz_rigs::rig::emulate::{
     BrandRedis, CerebusDevice, Emulator, FREE_PORT, FrameSender, LslOutlet, OpenEphysPublisher,
     RhxServer, SpikeGlxServer, SynapseTap,
 };
-use betz_rigs::udp::cerebus::Protocol;
 use clap::ValueEnum;
 
 /// Microvolts per bit of Intan's chips.

@@ -7,6 +7,8 @@
 pub mod brand;
 #[cfg(feature = "bus")]
 pub mod bus;
+#[cfg(feature = "udp")]
+pub mod cerebus;
 #[cfg(feature = "bus")]
 mod clock;
 #[cfg(feature = "lsl")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use betz_rigs::bus::{
     Content, Estimate, Frame, Reception, Sink, Source, Stream, open_sink, open_source,
 };
-use betz_rigs::udp::cerebus::{CerebusSource, Protocol};
+use betz_rigs::cerebus::{CerebusSource, Protocol};
 use betz_rigs::udp::{UdpSink, UdpSource};
 
 /// Long enough that it never ends a wait for what was sent before.

@@ -140,10 +140,9 @@ pub fn open_source(address: &str, stream: &Stream<'_>) -> Result<Box<dyn Source>
         }
         #[cfg(feature = "udp")]
         "cerebus" => {
-            let protocol =
-                crate::udp::cerebus::Protocol::named(at.get("version").unwrap_or("4.1"))?;
+            let protocol = crate::cerebus::Protocol::named(at.get("version").unwrap_or("4.1"))?;
             let source =
-                crate::udp::cerebus::CerebusSource::bind(at.place, protocol, stream.step_seconds)?;
+                crate::cerebus::CerebusSource::bind(at.place, protocol, stream.step_seconds)?;
             Ok(Box::new(source.spinning(at.spin()?)))
         }
         #[cfg(feature = "lsl")]

@@ -6,8 +6,6 @@
 //!
 //! Every source of a device is emulated from public sources, not tried on hardware.
 
-#[cfg(feature = "rig")]
-mod cerebus;
 #[cfg(feature = "emulate")]
 pub mod emulate;
 #[cfg(feature = "rig")]
@@ -44,11 +42,11 @@ use betz_base::Result;
 #[cfg(feature = "rig")]
 pub use crate::brand::BrandRig;
 #[cfg(feature = "rig")]
+pub use crate::cerebus::{CerebusRig, Group};
+#[cfg(feature = "rig")]
 pub use crate::clock::host_ns;
 #[cfg(feature = "rig")]
 pub use crate::lsl::LslRig;
-#[cfg(feature = "rig")]
-pub use cerebus::{CerebusRig, Group};
 #[cfg(feature = "rig")]
 pub use frames::FrameRig;
 #[cfg(feature = "rig")]
@@ -302,10 +300,10 @@ pub const MOST_LINES: u8 = 64;
 /// Changes of digital lines that nobody has taken yet.
 #[cfg(feature = "rig")]
 #[derive(Default)]
-struct LineEdges {
-    waiting: Vec<LineEdge>,
+pub(crate) struct LineEdges {
+    pub(crate) waiting: Vec<LineEdge>,
     /// Newest state of the lines, a bit each; `None` before the first.
-    state: Option<u64>,
+    pub(crate) state: Option<u64>,
 }
 
 #[cfg(feature = "rig")]
@@ -320,7 +318,7 @@ impl LineEdges {
     }
 
     /// Takes the state of all lines at a row. Without a state before, the lines of `changed` have changed.
-    fn take_state(&mut self, epoch: u32, row: u64, state: u64, changed: u64) {
+    pub(crate) fn take_state(&mut self, epoch: u32, row: u64, state: u64, changed: u64) {
         let changed = self.state.map_or(changed, |before| before ^ state);
         self.state = Some(state);
         for bit in (0..MOST_LINES).filter(|bit| changed >> bit & 1 == 1) {

@@ -13,8 +13,8 @@ use super::{
     SpikeGlxStream, SynapseRig,
 };
 use crate::bus::Address;
+use crate::cerebus::Protocol;
 use crate::order::rows::PATIENCE;
-use crate::udp::cerebus::Protocol;
 
 /// Rigs and the keys of their addresses.
 const RIGS: &[(&str, &[&str])] = &[

@@ -1,4 +1,4 @@
-//! Datagrams: Betz' own plain format, and Cerebus packets ([`cerebus`]).
+//! Datagrams in Betz' own plain format, and the socket that receives datagrams of any format.
 //!
 //! The plain datagram is little-endian, one per step:
 //!
@@ -15,9 +15,6 @@
 //! | 32– | the entries |
 //!
 //! Content 4 is rows of voltage and 5 to 7 are labels, marks and trials, see [`rig`](crate::rig).
-
-pub mod cerebus;
-pub(crate) mod losses;
 
 use std::io::ErrorKind as Io;
 use std::net::{SocketAddr, UdpSocket};

@@ -3,7 +3,6 @@
 //! An [`Emulator`] counts rows as its device does. Tests let it lose rows, restart, or send damaged packets, and
 //! compare the blocks that a rig gives with the rows that were sent.
 
-mod cerebus;
 mod frames;
 mod openephys;
 pub(in crate::rig) mod publication;
@@ -18,8 +17,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use betz_base::{Error, ErrorKind, Result};
 
 pub use crate::brand::emulate::BrandRedis;
+pub use crate::cerebus::emulate::CerebusDevice;
 pub use crate::lsl::emulate::LslOutlet;
-pub use cerebus::CerebusDevice;
 pub use frames::FrameSender;
 pub use openephys::OpenEphysPublisher;
 pub use rhx::RhxServer;
@@ -98,13 +97,13 @@ pub trait Emulator: Send {
 pub const FREE_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A socket that sends to one address.
-pub(super) struct Sender {
-    socket: std::net::UdpSocket,
-    to: std::net::SocketAddr,
+pub(crate) struct Sender {
+    pub(crate) socket: std::net::UdpSocket,
+    pub(crate) to: std::net::SocketAddr,
 }
 
 impl Sender {
-    pub(super) fn new(to: &str) -> Result<Self> {
+    pub(crate) fn new(to: &str) -> Result<Self> {
         let any = if crate::bus::resolve(to)?.is_ipv4() {
             "0.0.0.0:0"
         } else {
@@ -114,7 +113,7 @@ impl Sender {
     }
 
     /// Sends from `at`, where questions are answered. `to` may be the address of a network's broadcast.
-    pub(super) fn bound(at: &str, to: &str) -> Result<Self> {
+    pub(crate) fn bound(at: &str, to: &str) -> Result<Self> {
         let to = crate::bus::resolve(to)?;
         let io = |e| sending(to, e);
         let socket = std::net::UdpSocket::bind(crate::bus::resolve(at)?).map_err(io)?;
@@ -122,7 +121,7 @@ impl Sender {
         Ok(Self { socket, to })
     }
 
-    pub(super) fn send(&self, datagram: &[u8]) -> Result<()> {
+    pub(crate) fn send(&self, datagram: &[u8]) -> Result<()> {
         match self.socket.send_to(datagram, self.to) {
             Ok(_) => Ok(()),
             // Nobody listens yet: a device sends on all the same.
@@ -136,7 +135,7 @@ impl Sender {
 ///
 /// # Errors
 /// The errors of the socket, but for the refusals of what it sent before: Windows tells them here, and datagrams may wait behind them.
-pub(super) fn next_datagram(
+pub(crate) fn next_datagram(
     socket: &std::net::UdpSocket,
     bytes: &mut [u8],
 ) -> std::io::Result<Option<(usize, SocketAddr)>> {
@@ -155,7 +154,7 @@ pub(super) fn next_datagram(
     }
 }
 
-fn sending(to: std::net::SocketAddr, e: std::io::Error) -> Error {
+pub(crate) fn sending(to: std::net::SocketAddr, e: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("emulator: sending to {to}: {e}"))
 }
 

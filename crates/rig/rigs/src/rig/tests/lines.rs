@@ -5,12 +5,12 @@ use std::time::Duration;
 use betz_base::Result;
 
 use super::{PATIENCE, Scramble, take_rows, voltage};
+use crate::cerebus::Protocol;
 use crate::rig::emulate::{CerebusDevice, Emulator, FREE_PORT, OpenEphysPublisher, SpikeGlxServer};
 use crate::rig::{
     Arrival, Block, CerebusRig, Group, LineEdge, OpenEphysRig, Rig, Samples, SpikeGlxRig,
     SpikeGlxStream,
 };
-use crate::udp::cerebus::Protocol;
 
 const CHANNELS: usize = 4;
 

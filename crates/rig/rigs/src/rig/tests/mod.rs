@@ -1,6 +1,5 @@
 //! Rigs against their emulators: equal blocks, losses to the row, damaged packets.
 
-mod cerebus;
 mod frames;
 mod lines;
 mod open;

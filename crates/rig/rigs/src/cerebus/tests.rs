@@ -2,10 +2,12 @@
 
 use betz_base::Result;
 
-use super::*;
+use std::time::Duration;
+
+use super::{CerebusRig, Group, Protocol};
 use crate::rig::emulate::{CerebusDevice, Emulator, Sender};
-use crate::rig::{CerebusRig, Group, LossReport, RigSpike};
-use crate::udp::cerebus::Protocol;
+use crate::rig::tests::*;
+use crate::rig::{Arrival, Block, LossReport, Rig, RigSpike, Samples};
 
 /// Every layout of packets and unit of times.
 const DEVICES: [(Protocol, bool); 4] = [

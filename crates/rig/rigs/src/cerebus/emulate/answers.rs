@@ -6,9 +6,9 @@
 use betz_base::Result;
 
 use super::{CerebusDevice, LARGEST};
-use crate::rig::cerebus::ANSWER;
+use crate::cerebus::questions::ANSWER;
+use crate::cerebus::{Packet, Protocol};
 use crate::rig::emulate::next_datagram;
-use crate::udp::cerebus::{Packet, Protocol};
 use crate::udp::word;
 
 /// The channel of packets that configure.
@@ -48,7 +48,7 @@ impl CerebusDevice {
     /// An error of the system.
     pub fn answer(&mut self, has_field: bool) -> Result<usize> {
         let to = self.sender.to;
-        let io = |e| super::super::sending(to, e);
+        let io = |e| crate::rig::emulate::sending(to, e);
         self.sender.socket.set_nonblocking(true).map_err(io)?;
         let (mut bytes, mut answers) = (vec![0; 1 << 16], 0);
         while let Some((length, _)) = next_datagram(&self.sender.socket, &mut bytes).map_err(io)? {

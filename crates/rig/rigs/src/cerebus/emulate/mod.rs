@@ -4,9 +4,9 @@ mod answers;
 
 use betz_base::Result;
 
-use super::{Emulator, Sender, whole_rows};
-use crate::rig::{Group, RigSpike};
-use crate::udp::cerebus::Protocol;
+use super::{Group, Protocol};
+use crate::rig::RigSpike;
+use crate::rig::emulate::{Emulator, Sender, sending, whole_rows};
 
 /// Rows of a datagram at most.
 const ROWS: usize = 30;
@@ -106,8 +106,7 @@ impl CerebusDevice {
     /// # Errors
     /// An error of the system.
     pub fn address(&self) -> Result<std::net::SocketAddr> {
-        let port =
-            (self.sender.socket.local_addr()).map_err(|e| super::sending(self.sender.to, e))?;
+        let port = (self.sender.socket.local_addr()).map_err(|e| sending(self.sender.to, e))?;
         Ok(std::net::SocketAddr::new(self.sender.to.ip(), port.port()))
     }
 
@@ -159,7 +158,7 @@ impl CerebusDevice {
 
     /// A packet of the group, alone, at the time of the next row.
     #[cfg(test)]
-    pub(in crate::rig) fn packet(&mut self, row: &[i16]) -> Vec<u8> {
+    pub(crate) fn packet(&mut self, row: &[i16]) -> Vec<u8> {
         let body: Vec<u8> = row.iter().flat_map(|v| v.to_le_bytes()).collect();
         let time = self.time(self.next);
         self.put(time, 0, u16::from(self.group), &body);

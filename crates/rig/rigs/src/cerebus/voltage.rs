@@ -1,42 +1,33 @@
-//! Sample groups and spikes of Cerebus devices (Blackrock Neurotech), in datagrams of whole packets ([`udp::cerebus`]).
+//! Sample groups and spikes of Cerebus devices (Blackrock Neurotech), in datagrams of whole packets ([`cerebus`](super)).
 //!
 //! It listens and sends nothing, unless it is told where to ask for the device's time ([`CerebusRig::with_probe`]).
 //! The version of the packets is the one under which eight datagrams in a row are whole packets to their last byte,
-//! unless it is given. The unit of times is the device's, see [`udp::cerebus`]. Channels of a sample group come in the
+//! unless it is given. The unit of times is the device's, see [`cerebus`](super). Channels of a sample group come in the
 //! order of the device's group list ([`CerebusRig::group_channels`]), once it was seen.
 //!
 //! Rows of a sample group are numbered by their times: their losses are exact. Of spikes, losses are packets by the
 //! balance of the device's monitors, a lower bound where a monitor itself was lost.
 //!
 //! Emulated from public sources (CerebusOSS/CereLink), not tried on hardware.
-//!
-//! [`udp::cerebus`]: crate::udp::cerebus
-
-mod lines;
-mod questions;
 
 use std::ops::Range;
 use std::time::Duration;
 
 use betz_base::{Error, Result};
 
-use self::questions::ClockQuestions;
-use super::MISFITS;
-use super::{
-    Arrival, Block, LineEdge, LineEdges, Loss, LossReport, Probe, Rig, RigCounts, RigSpike,
-    Samples, Signal, append_words, host_ns,
-};
+use super::losses::{Losses, Packet};
+use super::questions::{ANSWER, ClockQuestions};
+use super::version::{Recognition, is_whole, known_unit};
+use super::{Protocol, pace};
+use crate::clock::host_ns;
 use crate::order::rows::Reorder;
 use crate::order::{JumpRule, TimeVerdict};
-use crate::udp::cerebus::{Protocol, pace};
-use crate::udp::losses::{Losses, Packet};
+use crate::rig::{
+    Arrival, Block, LineEdge, LineEdges, Loss, LossReport, MISFITS, Probe, Rig, RigCounts,
+    RigSpike, Samples, Signal, append_words,
+};
 use crate::udp::{Receiver, word};
 
-pub(super) use self::questions::ANSWER;
-
-/// Datagrams in a row that tell the version.
-const TELLING: u32 = 8;
-const VERSIONS: [Protocol; 3] = [Protocol::V311, Protocol::V40, Protocol::V41];
 /// Steps of the clock that are believed at once, in seconds; larger ones when the next packet confirms them.
 const FORWARD_SECONDS: u64 = 10;
 const BACKWARD_SECONDS: u64 = 1;
@@ -79,13 +70,12 @@ impl Group {
 
 /// Source of a sample group or of spikes of a Cerebus device.
 pub struct CerebusRig {
-    receiver: Receiver,
+    pub(super) receiver: Receiver,
     buffer: Option<usize>,
     given: Option<Protocol>,
     protocol: Option<Protocol>,
-    /// Datagrams in a row that each version fits.
-    fits: [u32; VERSIONS.len()],
-    group: Group,
+    recognition: Recognition,
+    pub(super) group: Group,
     channels: Option<usize>,
     microvolts: Option<f64>,
     group_channels: Vec<u16>,
@@ -94,11 +84,11 @@ pub struct CerebusRig {
     paces: [Option<u64>; 3],
     losses: Losses,
     /// Time and number of the newest row.
-    newest: Option<(u64, u64)>,
+    pub(super) newest: Option<(u64, u64)>,
     /// The newest time of any packet, with what a clock of 32 bits has gone round.
     time: Option<u64>,
     jumps: JumpRule<u64>,
-    order: Reorder,
+    pub(super) order: Reorder,
     /// Packets lost before the next block of spikes.
     owed: Loss,
     /// Bytes of the datagram that were read, its length and its arrival.
@@ -111,9 +101,9 @@ pub struct CerebusRig {
     /// Questions for the device's time.
     clock: Option<ClockQuestions>,
     /// The channel of the digital input, and the changes of its lines.
-    digital: Option<u16>,
-    edges: LineEdges,
-    counts: RigCounts,
+    pub(super) digital: Option<u16>,
+    pub(super) edges: LineEdges,
+    pub(super) counts: RigCounts,
 }
 
 impl CerebusRig {
@@ -132,7 +122,7 @@ impl CerebusRig {
             buffer: None,
             given: protocol,
             protocol,
-            fits: [0; VERSIONS.len()],
+            recognition: Recognition::default(),
             group,
             channels,
             microvolts: None,
@@ -211,26 +201,6 @@ impl CerebusRig {
     /// Numbers of the group's channels, from 1, in the order of a row; empty until the device has sent its list.
     pub fn group_channels(&self) -> &[u16] {
         &self.group_channels
-    }
-
-    /// Finds the versions that a datagram fits.
-    fn recognise(&mut self) {
-        let datagram = &self.receiver.buffer[..self.length];
-        for (version, fits) in VERSIONS.into_iter().zip(&mut self.fits) {
-            *fits = if is_whole(version, datagram, is_plausible) {
-                *fits + 1
-            } else {
-                0
-            };
-        }
-        let mut telling = VERSIONS
-            .into_iter()
-            .zip(self.fits)
-            .filter(|v| v.1 >= TELLING);
-        if let (Some((version, _)), None) = (telling.next(), telling.next()) {
-            self.protocol = Some(version);
-            self.unit = known_unit(version);
-        }
     }
 
     /// The number of a row by its time. Counted from the row before, because the device's clock is set by parts of a
@@ -474,40 +444,18 @@ impl CerebusRig {
 }
 
 /// The row of a time, counted from the newest one; of spikes the time itself. `None` before a group has rows.
-fn row_at(group: Group, newest: Option<(u64, u64)>, time: u64, unit: u64) -> Option<u64> {
+pub(super) fn row_at(
+    group: Group,
+    newest: Option<(u64, u64)>,
+    time: u64,
+    unit: u64,
+) -> Option<u64> {
     let Some(rate) = group.rate() else {
         return Some(time);
     };
     let (newest, number) = newest?;
     let rows = (time as f64 - newest as f64) * rate / unit as f64;
     Some(number.saturating_add_signed(rows.round() as i64))
-}
-
-/// Ticks per second under a version in which all devices have the same.
-fn known_unit(version: Protocol) -> Option<u64> {
-    (version != Protocol::V41).then(|| version.rate())
-}
-
-/// True if the datagram is whole packets of a version, to its last byte, each of which passes `check` with the length
-/// of its payload.
-fn is_whole(version: Protocol, datagram: &[u8], check: impl Fn(&Packet, usize) -> bool) -> bool {
-    let mut at = 0;
-    while at < datagram.len() {
-        match version.first(&datagram[at..]) {
-            Some((packet, taken)) if check(&packet, taken - version.header()) => at += taken,
-            _ => return false,
-        }
-    }
-    at > 0
-}
-
-/// True for packets that a device sends: groups and channels always with a payload. Zeros of another layout are not.
-fn is_plausible(packet: &Packet, payload: usize) -> bool {
-    match packet.chid {
-        0 => (1..=6).contains(&packet.kind) && payload > 0,
-        1..0x8000 => payload > 0,
-        chid => chid == 0x8000,
-    }
 }
 
 impl Rig for CerebusRig {
@@ -545,7 +493,9 @@ impl Rig for CerebusRig {
             (self.read, self.length, self.arrival) = (0, length, host_ns());
             self.datagrams += 1;
             if self.protocol.is_none() {
-                self.recognise();
+                let datagram = &self.receiver.buffer[..length];
+                self.protocol = self.recognition.take(datagram);
+                self.unit = self.protocol.and_then(known_unit);
                 self.read = self.length;
                 return Ok(Arrival::Nothing);
             }

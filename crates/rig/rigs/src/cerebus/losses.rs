@@ -47,7 +47,11 @@ impl Losses {
             }
             // Longer packets of this type are previews of line noise.
             (0x8000, 1) if (4..=8).contains(&payload.len()) => {
-                let word = |at| payload.get(at..at + 4).map(|_| super::word(payload, at));
+                let word = |at| {
+                    payload
+                        .get(at..at + 4)
+                        .map(|_| crate::udp::word(payload, at))
+                };
                 let sent = word(0).map_or(0, u32::from_le_bytes);
                 let lost = self.monitor(sent, word(4).map(u32::from_le_bytes));
                 if self.has_group { 0 } else { lost }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{CerebusRig, row_at};
+use super::voltage::{CerebusRig, row_at};
 use crate::udp::word;
 
 impl CerebusRig {

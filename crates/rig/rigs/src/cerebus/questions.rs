@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 
 use betz_base::Result;
 
-use crate::rig::{Probe, host_ns};
-use crate::udp::cerebus::Protocol;
+use super::Protocol;
+use crate::clock::host_ns;
+use crate::rig::Probe;
 use crate::udp::{Receiver, word};
 
 /// Types of the question for the device's time and of its answer, and the bytes of their payload. The time is 16 bytes
 /// into that of the answer.
 const QUESTION: u16 = 0xdc;
-pub(in crate::rig) const ANSWER: u16 = 0x5c;
+pub(super) const ANSWER: u16 = 0x5c;
 const QUESTION_BYTES: usize = 1008;
 /// Nanoseconds between two questions, and after which none is waited for any more.
 const QUESTION_NS: i64 = 250_000_000;
