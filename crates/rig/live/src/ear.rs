@@ -1,14 +1,14 @@
 //! The loop's end of a source: it takes blocks from a thread that hears the source, or from the source itself.
 
-use betz_base::lock::lock;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
+use betz_base::lock::lock;
 use betz_base::ring::ring;
-use betz_base::{Error, ErrorKind, Result};
+use betz_base::{Error, Result};
+use betz_rigs::handoff::{Handoff, Worker};
 use betz_rigs::rig::{Arrival, Block, LineEdge, Probe, Rig, RigCounts, Signal, Stamp};
 use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
@@ -48,17 +48,12 @@ struct InlineReader {
     failed: Option<Error>,
 }
 
-/// State that the source's thread shares with the loop.
+/// State beside the blocks and counts that the source's thread tells the loop.
 #[derive(Default)]
 struct SourceState {
-    stop: AtomicBool,
-    ended: AtomicBool,
     /// Changes of digital lines for which there was no room.
     edges_lost: AtomicU64,
-    failed: Mutex<Option<Error>>,
-    counts: Mutex<RigCounts>,
     signal: Mutex<Option<Signal>>,
-    taker: Mutex<Option<Thread>>,
 }
 
 /// The thread that hears the source, and the blocks on their way to the loop and back.
@@ -68,7 +63,7 @@ struct ThreadReader {
     empty: HeapProd<Block>,
     probes: HeapCons<Probe>,
     edges: HeapCons<LineEdge>,
-    thread: Option<JoinHandle<()>>,
+    thread: Handoff<RigCounts>,
 }
 
 impl Ear {
@@ -183,7 +178,7 @@ impl Ear {
     /// Names this thread as the one that is to be woken.
     pub(crate) fn announce(&self) {
         if let Reader::Thread(thread) = &self.reader {
-            lock(&thread.shared.taker).get_or_insert_with(std::thread::current);
+            thread.thread.announce();
         }
     }
 
@@ -202,7 +197,7 @@ impl Ear {
 
     pub(crate) fn counts(&self) -> RigCounts {
         match &self.reader {
-            Reader::Thread(thread) => *lock(&thread.shared.counts),
+            Reader::Thread(thread) => thread.thread.counts(),
             Reader::Inline(inline) => inline.rig.counts(),
         }
     }
@@ -212,16 +207,20 @@ impl Ear {
     /// # Errors
     /// The error that ended the source, once.
     pub(crate) fn is_over(&mut self) -> Result<bool> {
-        let (ended, failed, is_empty) = match &mut self.reader {
+        match &mut self.reader {
             Reader::Thread(thread) => {
                 // Read before the ring: it may have sent a block before it ended.
-                let ended = thread.shared.ended.load(Ordering::Acquire);
-                let failed = ended.then(|| lock(&thread.shared.failed).take()).flatten();
-                (ended, failed, thread.full.is_empty())
+                if !thread.thread.has_ended() || !thread.full.is_empty() {
+                    return Ok(false);
+                }
+                thread.thread.failure()?;
+                Ok(true)
             }
-            Reader::Inline(inline) => (inline.ended, inline.failed.take(), inline.next.is_none()),
-        };
-        failed.map_or(Ok(ended && is_empty), Err)
+            Reader::Inline(inline) => match inline.failed.take() {
+                Some(error) => Err(error),
+                None => Ok(inline.ended && inline.next.is_none()),
+            },
+        }
     }
 }
 
@@ -251,53 +250,40 @@ impl ThreadReader {
         let (empty, back) = ring("blocks", ROOM)?;
         let (answers, probes) = ring("probes", PROBES)?;
         let (changes, edges) = ring("edges", EDGES)?;
-        let thread = std::thread::Builder::new()
-            .name("betz-source".into())
-            .spawn({
-                let shared = Arc::clone(&shared);
-                move || {
-                    // A right that was taken away since the check costs priority, and not the session.
-                    let _ = place.apply();
-                    hear(rig, &shared, (send, back), answers, changes);
-                }
-            })
-            .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
+        let thread = Handoff::start("betz-source", {
+            let shared = Arc::clone(&shared);
+            move |worker| {
+                // A right that was taken away since the check costs priority, and not the session.
+                let _ = place.apply();
+                hear(rig, worker, &shared, (send, back), answers, changes);
+            }
+        })?;
         Ok(Self {
             shared,
             full,
             empty,
             probes,
             edges,
-            thread: Some(thread),
+            thread,
         })
-    }
-}
-
-impl Drop for ThreadReader {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the source's thread has been printed by it.
-            let _ = thread.join();
-        }
     }
 }
 
 /// Takes blocks from the source until it ends or is told to stop.
 fn hear(
     mut rig: Box<dyn Rig>,
+    worker: &Worker<RigCounts>,
     shared: &SourceState,
     (mut full, mut empty): (HeapProd<Block>, HeapCons<Block>),
     mut answers: HeapProd<Probe>,
     mut changes: HeapProd<LineEdge>,
 ) {
-    let mut taker = None;
     let mut edges = Vec::new();
     let mut block = Block::new();
-    while !shared.stop.load(Ordering::Relaxed) {
+    while !worker.is_stopping() {
         let taken = rig.take(&mut block, LOOK);
         // Messages that cannot be read count, even if no block comes.
-        *lock(&shared.counts) = rig.counts();
+        worker.publish(rig.counts());
         if let Some(answer) = rig.probe() {
             // One that has no room tells little: others have.
             let _ = answers.try_push(answer);
@@ -313,7 +299,7 @@ fn hear(
             Ok(Arrival::Nothing) => {}
             Ok(Arrival::Ended) => break,
             Err(error) => {
-                *lock(&shared.failed) = Some(error);
+                worker.fail(error);
                 break;
             }
             Ok(Arrival::Block) => {
@@ -327,19 +313,13 @@ fn hear(
                 // A loop that is behind makes the source wait: what its system then drops, it counts.
                 while let Err(back) = full.try_push(waiting) {
                     waiting = back;
-                    if shared.stop.load(Ordering::Relaxed) {
+                    if worker.is_stopping() {
                         break;
                     }
                     std::thread::sleep(BEHIND);
                 }
-                if taker.is_none() {
-                    taker.clone_from(&lock(&shared.taker));
-                }
-                if let Some(taker) = &taker {
-                    taker.unpark();
-                }
+                worker.wake();
             }
         }
     }
-    shared.ended.store(true, Ordering::Release);
 }

@@ -1,7 +1,14 @@
-//! Devices and buses of the field, which serve as sources and sinks of a session. Each has a module and a feature.
+//! Devices and buses of the field, which serve as sources and sinks of a session.
 //!
-//! A [`rig`] gives blocks of voltage, spikes or features as a recording system sends them. A `bus` gives one frame per
-//! step, and takes one estimate per step.
+//! # The way of the data
+//! 1. One client per device or bus reads its messages. Its module has everything that speaks to it, also the emulator: `brand`,
+//!    `lsl`, `cerebus`, `udp`, `zmq`; devices that are read as blocks alone are in [`rig`].
+//! 2. One rule of loss judges the numbers and times of the messages: which are next, lost, late or repeated, and when a device or
+//!    its clock began anew.
+//! 3. The client gives blocks or steps. A [`rig::Rig`] gives blocks of voltage, spikes or features, with the device's own time. A
+//!    `bus::Source` gives one frame per step of a model, and a `bus::Sink` takes one estimate per step.
+//! 4. A client that may wait runs on a thread of its own, behind one kind of `handoff`. The loop never waits for it.
+//! 5. A session (`betz_live`) takes blocks. `betz_live::step_rig` makes a block of one row of each step.
 
 #[cfg(feature = "brand")]
 pub mod brand;
@@ -11,6 +18,8 @@ pub mod bus;
 pub mod cerebus;
 #[cfg(feature = "bus")]
 mod clock;
+#[cfg(feature = "bus")]
+pub mod handoff;
 #[cfg(feature = "lsl")]
 pub mod lsl;
 #[cfg(feature = "bus")]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use betz_base::Result;
+use betz_base::{ErrorKind, Result};
 use betz_live::record::{Disk, Reader};
 use betz_live::{Live, Pace, Part, Trial, Until};
 use betz_rigs::rig::{Arrival, Block, Rig, RigCounts, Signal};
@@ -189,6 +189,50 @@ fn outputs_are_at_rest_until_a_source_comes_and_then_as_if_it_had_come_at_once()
     assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
     assert_eq!(rigs::run(&mut live), expected);
     assert!(hears.recv(&mut [0; 256]).is_ok());
+}
+
+/// A rig whose thread dies after its blocks.
+struct PanickingRig(ListRig);
+
+impl Rig for PanickingRig {
+    fn signal(&self) -> Option<Signal> {
+        self.0.signal()
+    }
+
+    fn take(&mut self, block: &mut Block, patience: Duration) -> Result<Arrival> {
+        match self.0.take(block, patience)? {
+            Arrival::Ended => panic!("expected in this test"),
+            arrival => Ok(arrival),
+        }
+    }
+
+    fn counts(&self) -> RigCounts {
+        self.0.counts()
+    }
+}
+
+#[test]
+fn a_source_whose_thread_panics_ends_the_session_with_its_name() {
+    let small = rigs::small(0.0);
+    let rig = PanickingRig(ListRig {
+        signal: small.simulation.signal(),
+        blocks: rigs::blocks(&mut small.simulation.rig(Part::Run, Pace::Fastest), 400).into_iter(),
+    });
+    let plan = rigs::plan(&["missing.stale_after=1h"]);
+    let mut live = Live::with_rig(plan, small.model.clone(), Box::new(rig)).unwrap();
+    live.set_noise(small.noise.clone());
+    let mut steps = 0;
+    let failed = live.run(&ALWAYS, &mut |_| {
+        steps += 1;
+        Ok(())
+    });
+    let error = failed.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Internal);
+    assert!(
+        error.message().contains("betz-source has panicked"),
+        "{error}"
+    );
+    assert!(steps > 0, "the blocks from before are decoded");
 }
 
 #[test]
