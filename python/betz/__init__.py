@@ -9,7 +9,8 @@ A decoder in four lines, from arrays or from a recording:
 >>> bool(decoder.score(X[800:], y[800:]) > 0.99)
 True
 
-`Recording` holds what was recorded, `Filter` is a filter of any shape, `Decoder`, `ClassDecoder` and `SelfOrganizingMap` are scikit-learn's estimators, `Model` what
+`Recording` holds what was recorded, `Filter` is a filter of any shape, `Decoder`, `ClassDecoder`,
+`ClusterlessDecoder` and `SelfOrganizingMap` are scikit-learn's estimators, `Model` what
 they have trained, `Session` a model at work tick by tick, `Live` a whole session with its source; `look` shows what a recording holds, `plot`
 draws, `show` opens the page; `multiply` multiplies matrices larger than memory; `mine`, `network`, `simulate`, `spiking` and `sort` are the library's other parts.
 """
@@ -25,6 +26,8 @@ except ImportError as error:
 from ._core import (
     BetzError,
     BetzWarning,
+    ClusterlessModel,
+    ClusterlessSession,
     CountPart,
     Dataset,
     DeviceError,
@@ -54,9 +57,11 @@ from ._core import (
     recalibrate,
     simulate,
     sort,
+    spike_features,
 )
 from . import spiking
 from ._filter import Filter
+from ._phy import read_phy
 from ._show import Page, show
 
 # A fork has none of the library's threads; it starts its own.
@@ -67,6 +72,7 @@ del forked, os, numpy
 if TYPE_CHECKING:
     from . import plot
     from ._classes import ClassDecoder
+    from ._clusterless import ClusterlessDecoder
     from ._decoder import Decoder
     from ._falcon import FalconDecoder
     from ._som import SelfOrganizingMap
@@ -75,6 +81,9 @@ __all__ = [
     "BetzError",
     "BetzWarning",
     "ClassDecoder",
+    "ClusterlessDecoder",
+    "ClusterlessModel",
+    "ClusterlessSession",
     "CountPart",
     "Dataset",
     "Decoder",
@@ -105,10 +114,12 @@ __all__ = [
     "network",
     "plot",
     "presets",
+    "read_phy",
     "recalibrate",
     "show",
     "simulate",
     "sort",
+    "spike_features",
     "spiking",
     "__version__",
 ]
@@ -124,6 +135,10 @@ def __getattr__(name):
         from ._classes import ClassDecoder
 
         return ClassDecoder
+    if name == "ClusterlessDecoder":
+        from ._clusterless import ClusterlessDecoder
+
+        return ClusterlessDecoder
     if name == "SelfOrganizingMap":
         from ._som import SelfOrganizingMap
 

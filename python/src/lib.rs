@@ -10,6 +10,7 @@ mod arguments;
 mod arrays;
 mod chance;
 mod classes;
+mod clusterless;
 mod dataset;
 mod error;
 mod keywords;
@@ -63,6 +64,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(classes::train_classes, module)?)?;
     module.add_function(wrap_pyfunction!(classes::class_events, module)?)?;
     module.add_function(wrap_pyfunction!(unlike::recalibrate_model, module)?)?;
+    module.add_class::<clusterless::ClusterlessModel>()?;
+    module.add_class::<clusterless::ClusterlessSession>()?;
+    module.add_function(wrap_pyfunction!(clusterless::spike_features, module)?)?;
+    module.add_function(wrap_pyfunction!(clusterless::train_clusterless, module)?)?;
     module.add_class::<mine::Episode>()?;
     module.add_class::<mine::Mined>()?;
     module.add_class::<miner::Miner>()?;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use betz::input_form;
 use betz::model::{Decoder, OutputScore, blanking_warning, decode_on};
 use betz::recording::{DatasetView, SpikeForm};
 use betz::text::count;
 use betz::train::overlap_warning;
 use betz::train::score::{mean_r2, score_estimates};
+use betz::{Error, input_form};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -39,6 +39,17 @@ impl Model {
     }
 }
 
+/// `error`, which says what reads a file of a clusterless place decoder if it refuses one.
+fn name_clusterless(error: Error) -> Error {
+    match error.message().contains("got \"BETZCLUS\"") {
+        true => Error::new(
+            error.kind(),
+            format!("{}; betz.ClusterlessModel.load reads it", error.message()),
+        ),
+        false => error,
+    }
+}
+
 /// Scores as a list of dictionaries, one per output.
 pub(crate) fn score_list<'py>(
     py: Python<'py>,
@@ -62,9 +73,8 @@ impl Model {
     /// The model in the file `path`.
     #[classmethod]
     fn load(_class: &Bound<'_, PyType>, py: Python<'_>, path: FilePath) -> PyResult<Self> {
-        work::detach(py, || Decoder::load(&path))
-            .or_raise(py)
-            .map(Self::of)
+        let load = || Decoder::load(&path).map_err(name_clusterless);
+        work::detach(py, load).or_raise(py).map(Self::of)
     }
 
     /// The model in the bytes of a file.

@@ -14,6 +14,7 @@ use pyo3::types::{PyDict, PyType};
 
 use crate::arguments::{FilePath, optional_seconds, optional_texts, seconds, whole};
 use crate::arrays;
+use crate::clusterless::features_of;
 use crate::dataset::{Dataset, usual_step};
 use crate::error::OrRaise;
 use crate::keywords::{self, RecordingKeywords, session};
@@ -310,9 +311,18 @@ impl Recording {
         readers.call_method1("restricted", (slf, intervals))
     }
 
-    /// Writes the recording to `path` (.npz). The file is complete, or is not written at all.
-    fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
-        work::detach(py, || self.inner.write_npz(&path)).or_raise(py)
+    /// Writes the recording to `path` (.npz). The file is complete, or is not written at all. `spike_features`:
+    /// (spikes, features), a row per spike, written beside them.
+    #[pyo3(signature = (path, *, spike_features=None))]
+    fn save(
+        &self,
+        py: Python<'_>,
+        path: FilePath,
+        spike_features: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let given = spike_features.filter(|f| !f.is_none());
+        let features = given.map(|f| features_of(py, f)).transpose()?;
+        work::detach(py, || self.inner.write_npz_with(&path, features.as_ref())).or_raise(py)
     }
 
     /// Writes the recording to `path` as an NWB 2 file. The file is complete, or is not written at all. `from_nwb`

@@ -82,7 +82,7 @@ def signatures(stub, module):
                     yield f"{node.name}.{inner.name}", inner, of if inner.name == "__init__" else getattr(of, inner.name)
 
 
-@pytest.mark.parametrize("stub", ["_core", "_decoder", "_classes", "_som"])
+@pytest.mark.parametrize("stub", ["_core", "_decoder", "_classes", "_clusterless", "_som"])
 def test_stubs_have_the_defaults_and_parameters_that_there_are(stub):
     module, compared = importlib.import_module(f"betz.{stub}"), 0
     for name, node, thing in signatures(pathlib.Path(betz.__file__).parent / f"{stub}.pyi", module):
@@ -104,7 +104,7 @@ def test_stubs_have_the_defaults_and_parameters_that_there_are(stub):
             compared += 1
         missing = {n for n, d in there.items() if d is not inspect.Parameter.empty} - set(known)
         assert not missing - {"shard"}, f"{name}: {missing}"
-    assert compared >= 15
+    assert compared >= 9
 
 
 def test_the_estimators_stub_names_what_there_is():

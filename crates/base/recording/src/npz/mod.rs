@@ -6,11 +6,13 @@
 //! read     schema ──► Recording                    write     Recording ──► schema
 //! matrix   a matrix larger than memory, block by block
 //! column   one array, from any place                stretches  schema ──► a stretch of time
+//! features the array `spike_features`
 //! ```
 
 mod archive;
 pub mod arrays;
 mod column;
+mod features;
 mod header;
 pub mod matrix;
 mod npy;

@@ -4,8 +4,9 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 
 use super::archive::ArchiveWriter;
+use super::features::FEATURES;
 use super::number::Element;
-use crate::{Recording, SpikeForm, SpikesView};
+use crate::{Recording, SpikeFeatures, SpikeForm, SpikesView};
 use betz_base::error::{Error, Result};
 use betz_base::file::write_atomically;
 
@@ -21,7 +22,23 @@ impl Recording {
     /// written; [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) if a count exceeds
     /// 65,535.
     pub fn write_npz(&self, path: &Path) -> Result<()> {
+        self.write_npz_with(path, None)
+    }
+
+    /// The same with the features of its spikes as the array `spike_features`.
+    ///
+    /// # Errors
+    /// The errors of [`Recording::write_npz`] and of [`SpikeFeatures::check_exactly`].
+    pub fn write_npz_with(&self, path: &Path, features: Option<&SpikeFeatures>) -> Result<()> {
         self.check()?;
+        if let Some(features) = features {
+            features.check_exactly(self.spikes.view())?;
+            if self.form != SpikeForm::Events {
+                return Err(Error::recording(
+                    "spike features: expected a recording of spike times, got counts or a signal",
+                ));
+            }
+        }
         let largest = match self.form {
             SpikeForm::Counts => largest_count(&self.spikes.view(), self.channels())?,
             SpikeForm::Events | SpikeForm::Signal => 0.0,
@@ -29,6 +46,10 @@ impl Recording {
         write_atomically(path, |file| {
             let mut archive = ArchiveWriter::new(file);
             self.write_arrays(&mut archive, largest)?;
+            if let Some(features) = features {
+                let shape = [features.rows(), features.columns];
+                archive.write(FEATURES, &shape, &features.values)?;
+            }
             archive.finish()
         })
     }

@@ -318,6 +318,11 @@ impl Belief {
         (p, mean)
     }
 
+    /// Probability of every cell after the last step; all 0 at rest.
+    pub fn posterior(&self) -> &[f64] {
+        &self.p
+    }
+
     /// Back to rest, as at a trial's start.
     pub fn reset(&mut self) {
         self.p.fill(0.0);

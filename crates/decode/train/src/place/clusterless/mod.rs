@@ -19,57 +19,12 @@ mod file;
 mod fit;
 mod session;
 
+pub use betz_recording::{MAX_FEATURES, SpikeFeatures};
 pub use session::ClusterlessSession;
 
 use betz_base::error::{Error, Result};
-use betz_recording::{DatasetView, OutputInfo, SpikesView};
+use betz_recording::{DatasetView, OutputInfo};
 use betz_runtime::model::Place;
-
-/// Features of the spikes of a recording: one row per spike, in the order of the spikes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SpikeFeatures {
-    /// Number of features per spike.
-    pub columns: usize,
-    /// Features, row-major (spikes, columns). A feature that is NaN in all spikes of a channel is not used there.
-    pub values: Vec<f32>,
-}
-
-impl SpikeFeatures {
-    /// Features of spike `i`.
-    fn of(&self, i: usize) -> &[f32] {
-        &self.values[i * self.columns..][..self.columns]
-    }
-
-    /// Checks that there is one row per spike of `spikes`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) if there are fewer rows, no column or
-    /// more than 64, or if spikes have weights.
-    pub fn check(&self, spikes: SpikesView<'_>) -> Result<()> {
-        if spikes.is_weighted() {
-            return Err(Error::recording(
-                "spike features: expected a recording of spike times, got counts or a signal",
-            ));
-        }
-        if !(1..=MAX_FEATURES).contains(&self.columns) {
-            return Err(Error::recording(format!(
-                "spike features: expected 1 to {MAX_FEATURES} per spike, got {}",
-                self.columns
-            )));
-        }
-        let rows = self.values.len() / self.columns;
-        if rows < spikes.len() || !self.values.len().is_multiple_of(self.columns) {
-            return Err(Error::recording(format!(
-                "spike features: expected {} rows, one per spike, got {rows}",
-                spikes.len()
-            )));
-        }
-        Ok(())
-    }
-}
-
-/// Largest number of features per spike.
-pub const MAX_FEATURES: usize = 64;
 
 /// Options of [`ClusterlessPlace::fit`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -226,7 +181,14 @@ impl ClusterlessPlace {
         Ok((estimates, session.spikes_left_out()))
     }
 
-    /// Refuses data of other channels, another step or another number of features.
+    /// Refuses data of other channels, another step or another number of features than those of training.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch).
+    pub fn check_data<'d>(&self, data: impl Into<DatasetView<'d>>, columns: usize) -> Result<()> {
+        self.check(&data.into(), columns)
+    }
+
     fn check(&self, data: &DatasetView<'_>, columns: usize) -> Result<()> {
         let mismatch = |what: &str, expected: String, got: String| {
             Err(Error::mismatch(format!(

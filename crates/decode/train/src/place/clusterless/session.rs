@@ -1,5 +1,7 @@
 //! A clusterless place decoder at work, step by step.
 
+use std::ops::Deref;
+
 use super::{ClusterlessPlace, Group, MAX_FEATURES};
 use betz_base::error::Result;
 use betz_runtime::model::Belief;
@@ -10,13 +12,14 @@ const NEGLIGIBLE: f32 = 1e-6;
 /// Lowest intensity per step, before its logarithm is taken.
 const LEAST: f32 = 1e-30;
 
-/// A [`ClusterlessPlace`] at work. Opening allocates; spikes and steps do not.
+/// A [`ClusterlessPlace`] at work: a reference to it, or an `Arc` of it. Opening allocates; spikes and steps do not.
 ///
-/// Call [`add_spike`](Self::add_spike) for every spike of a step, and then [`finish_step`](Self::finish_step).
+/// [`step`](Self::step) takes all spikes of a step. Or call [`add_spike`](Self::add_spike) for every spike, and then
+/// [`finish_step`](Self::finish_step).
 #[derive(Debug, Clone)]
-pub struct ClusterlessSession<'a> {
-    model: &'a ClusterlessPlace,
-    groups: Vec<Kernels<'a>>,
+pub struct ClusterlessSession<M> {
+    model: M,
+    groups: Vec<Kernels>,
     belief: Belief,
     log_likelihood: Vec<f64>,
     /// Intensity of one spike in each cell.
@@ -25,24 +28,22 @@ pub struct ClusterlessSession<'a> {
     left_out: u64,
 }
 
-/// A group in the form that spikes use.
+/// Numbers of a group that follow from its variances.
 #[derive(Debug, Clone)]
-struct Kernels<'a> {
-    group: &'a Group,
+struct Kernels {
     /// 1 / (2 v), (component, column).
     sharpness: Vec<f32>,
     /// −½ Σ ln v of each component.
     norms: Vec<f32>,
 }
 
-impl<'a> Kernels<'a> {
-    fn new(group: &'a Group) -> Self {
+impl Kernels {
+    fn new(group: &Group) -> Self {
         let rows = group.variances.chunks_exact(group.columns.len().max(1));
         let norm = |v: &[f32]| -0.5 * v.iter().map(|v| v.ln()).sum::<f32>();
         Self {
             sharpness: group.variances.iter().map(|v| 0.5 / v).collect(),
             norms: rows.map(norm).collect(),
-            group,
         }
     }
 }
@@ -52,30 +53,56 @@ impl ClusterlessPlace {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidModel`](betz_base::ErrorKind::InvalidModel) if the parts do not fit together.
-    pub fn session(&self) -> Result<ClusterlessSession<'_>> {
-        let groups: Vec<Kernels<'_>> = self.groups.iter().map(Kernels::new).collect();
+    pub fn session(&self) -> Result<ClusterlessSession<&Self>> {
+        ClusterlessSession::open(self)
+    }
+}
+
+impl<M: Deref<Target = ClusterlessPlace>> ClusterlessSession<M> {
+    /// Opens a session of `model` at rest.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`](betz_base::ErrorKind::InvalidModel) if the parts do not fit together.
+    pub fn open(model: M) -> Result<Self> {
+        let groups: Vec<Kernels> = model.groups.iter().map(Kernels::new).collect();
         let most = groups.iter().map(|g| g.norms.len()).max().unwrap_or(0);
-        Ok(ClusterlessSession {
-            belief: Belief::new(&self.place, self.outputs.len())?,
-            log_likelihood: self.ground.iter().map(|g| -g).collect(),
-            intensity: vec![0.0; self.ground.len()],
+        Ok(Self {
+            belief: Belief::new(&model.place, model.outputs.len())?,
+            log_likelihood: model.ground.iter().map(|g| -g).collect(),
+            intensity: vec![0.0; model.ground.len()],
             densities: vec![0.0; most],
-            model: self,
+            model,
             groups,
             left_out: 0,
         })
     }
-}
 
-impl ClusterlessSession<'_> {
+    /// The model.
+    pub fn model(&self) -> &ClusterlessPlace {
+        &self.model
+    }
+
+    /// One step with the spikes of `channels` and their `features`, one row per spike. Returns the mean of the outputs
+    /// and the probability of every cell. A spike without its row, or one that [`add_spike`](Self::add_spike) would
+    /// leave out, is counted. The cost grows with the number of spikes alone.
+    pub fn step(&mut self, channels: &[u32], features: &[f32]) -> (&[f64], &[f64]) {
+        let columns = self.model.features;
+        let mut rows = features.chunks_exact(columns);
+        for &channel in channels {
+            self.add_spike(channel as usize, rows.next().unwrap_or(&[]));
+        }
+        self.finish_step()
+    }
+
     /// Adds a spike of the current step, with the features of its channel. Returns false for a spike that is left out:
     /// its channel had no spikes in training, or a feature is missing or not finite.
     pub fn add_spike(&mut self, channel: usize, features: &[f32]) -> bool {
-        let Some(kernels) = self.groups.get(channel) else {
+        let (Some(kernels), Some(group)) =
+            (self.groups.get(channel), self.model.groups.get(channel))
+        else {
             self.left_out += 1;
             return false;
         };
-        let group = kernels.group;
         let d = group.columns.len();
         let mut own = [0.0_f32; MAX_FEATURES];
         let mut complete = d > 0;
@@ -128,13 +155,26 @@ impl ClusterlessSession<'_> {
         (mean, p)
     }
 
+    /// Probability of every cell after the last step; all 0 at rest.
+    pub fn posterior(&self) -> &[f64] {
+        self.belief.posterior()
+    }
+
+    /// Counts `spikes` that the caller does not add.
+    pub const fn leave_out(&mut self, spikes: u64) {
+        self.left_out = self.left_out.saturating_add(spikes);
+    }
+
     /// Number of spikes that were left out since the session was opened.
     pub const fn spikes_left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Returns to rest, as at a trial's start.
+    /// Returns to rest, as at a trial's start. Spikes of an unfinished step are forgotten.
     pub fn reset(&mut self) {
+        for (sum, ground) in self.log_likelihood.iter_mut().zip(&self.model.ground) {
+            *sum = -ground;
+        }
         self.belief.reset();
     }
 }
