@@ -10,6 +10,7 @@
  *     betz_miner    counts episodes of spikes in real time, attached to a session or alone
  *     betz_network  correlations of channels over a sliding window, attached to a session or alone
  *     betz_sorter   voltage in, spikes with their units out: the channels of a session
+ *     betz_clusterless  spikes with features in, place out: no sorted units
  *
  * - Every fallible call returns a betz_status; 0 is BETZ_OK. Results are written only on success.
  * - betz_last_error() gives this thread's message: what was expected, what was found, where.
@@ -542,6 +543,13 @@ typedef enum betz_edge_sign betz_edge_sign;
 typedef uint32_t betz_edge_sign;
 #endif
 #endif
+
+/**
+ * A running clusterless place decoder, loaded from a file of `betz train --decoder place --marks`: the spikes of a step
+ * with their features in, the place out. A channel is an electrode group, such as a tetrode; the features of a spike
+ * are those of training, such as its amplitudes on the wires. One thread at a time may use it.
+ */
+typedef struct betz_clusterless betz_clusterless;
 
 /**
  * Counts serial episodes of spikes (units that fire after each other, with given delays) in real time, on a
@@ -2103,7 +2111,7 @@ const char *betz_version_full(void);
 /**
  * Returns 1 if the library has the feature `name`; 0 if it does not, if it does not know the name, and for NULL.
  *
- * Features: "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "live"
+ * Features: "train" (`betz_train`, `betz_clusterless`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "live"
  * (`betz_live.h`), "page" (`betz_page.h`), "cuda"
  * (training on devices, loaded at run time), "kinds" (`betz_train_config.decoder`), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
  * (`betz_set_allocator`). A program cannot link with functions of this header that the library lacks: call this
@@ -4093,6 +4101,177 @@ betz_status betz_sorter_get_stats(const struct betz_sorter *sorter,
  * `sorter` is NULL or a live sorter, which is not used afterwards.
  */
 BETZ_API void betz_sorter_close(struct betz_sorter *sorter);
+
+/**
+ * Reads the file `path` of a clusterless place decoder into a new decoder at rest, which the caller frees with
+ * `betz_clusterless_close`. This call makes all allocations of the decoder.
+ *
+ * `max_spikes` bounds the time of a step: the spikes of a step beyond so many are left out and counted. 0: no bound.
+ * `path` is NUL-terminated, in the system's encoding. Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or
+ * `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
+ *
+ * Thread-safe: yes. Realtime-safe: no (reads a file). Allocates: yes.
+ *
+ * The caller's part:
+ * `path` is NULL or a NUL-terminated string; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_clusterless_load(const char *path,
+                                  size_t max_spikes,
+                                  struct betz_clusterless **out);
+
+/**
+ * Reads a decoder like `betz_clusterless_load`, from the `len` bytes of its file in memory, which may be freed after
+ * the call.
+ *
+ * Any bytes are safe to pass: damaged bytes are refused.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `data` is NULL or points to `len` bytes; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_clusterless_load_bytes(const uint8_t *data,
+                                        size_t len,
+                                        size_t max_spikes,
+                                        struct betz_clusterless **out);
+
+/**
+ * Runs one step of `betz_clusterless_step_seconds`. `channels` has the channel of each of the `n_spikes` spikes of the
+ * step, in any order, and `features` their features, (n_spikes, n_features). Writes one estimate per output to `out`:
+ * the mean over the probabilities of all cells.
+ *
+ * Pass `n_spikes` 0 for a step without spikes. Left out and counted are spikes whose channel is unknown or had no
+ * spikes in training, spikes with a feature that is not finite, and those beyond `max_spikes`. `n_features` and
+ * `n_outputs` must be the decoder's (`BETZ_ERROR_MISMATCH` otherwise). On failure no step is made.
+ *
+ * The time of a step is bounded by its number of spikes: each costs as many multiply-adds as its channel has
+ * components times cells at most.
+ *
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder that no other thread is using; `channels` points to `n_spikes` values,
+ * `features` to `n_spikes` times `n_features`, `out` to `n_outputs` writable ones. None of these overlap.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_clusterless_step(struct betz_clusterless *clusterless,
+                                  const uint32_t *channels,
+                                  const float *features,
+                                  size_t n_spikes,
+                                  size_t n_features,
+                                  float *out,
+                                  size_t n_outputs);
+
+/**
+ * Copies the probability of every cell after the last step to `out`, which has room for `n` values, the number of
+ * cells. They add up to 1; at rest all are 0.
+ *
+ * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder that no other thread is using; `out` points to `n` writable values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_clusterless_posterior(const struct betz_clusterless *clusterless,
+                                       double *out,
+                                       size_t n);
+
+/**
+ * Copies the outputs in each cell, (cells, outputs), to `out`, which has room for `n` values.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder; `out` points to `n` writable values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_clusterless_cell_values(const struct betz_clusterless *clusterless,
+                                         double *out,
+                                         size_t n);
+
+/**
+ * Returns the decoder to rest, as at the start of a trial.
+ *
+ * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder that no other thread is using.
+ */
+BETZ_API BETZ_CHECKED betz_status betz_clusterless_reset(struct betz_clusterless *clusterless);
+
+/**
+ * Returns the number of channels (electrode groups); 0 for NULL.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder.
+ */
+BETZ_API uint32_t betz_clusterless_channels(const struct betz_clusterless *clusterless);
+
+/**
+ * Returns the number of features per spike; 0 for NULL.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder.
+ */
+BETZ_API uint32_t betz_clusterless_features(const struct betz_clusterless *clusterless);
+
+/**
+ * Returns the number of outputs; 0 for NULL.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder.
+ */
+BETZ_API uint32_t betz_clusterless_outputs(const struct betz_clusterless *clusterless);
+
+/**
+ * Returns the number of cells of the posterior; 0 for NULL.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder.
+ */
+BETZ_API uint32_t betz_clusterless_cells(const struct betz_clusterless *clusterless);
+
+/**
+ * Returns the length of a step in seconds; 0 for NULL.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder.
+ */
+BETZ_API double betz_clusterless_step_seconds(const struct betz_clusterless *clusterless);
+
+/**
+ * Copies the number of spikes that were left out since the decoder was loaded to `*out`.
+ *
+ * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder that no other thread is using; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_clusterless_left_out(const struct betz_clusterless *clusterless,
+                                      uint64_t *out);
+
+/**
+ * Closes and frees a decoder; does nothing for NULL. A poisoned decoder can be closed.
+ *
+ * Thread-safe: no (nobody may use the decoder any more). Realtime-safe: no. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder, which is not used afterwards.
+ */
+BETZ_API void betz_clusterless_close(struct betz_clusterless *clusterless);
 
 #ifdef __cplusplus
 }

@@ -177,6 +177,7 @@ struct deleter {
     void operator()(betz_trainer *trainer) const noexcept { betz_trainer_close(trainer); }
     void operator()(betz_unlike *unlike) const noexcept { betz_unlike_close(unlike); }
     void operator()(betz_sorter *sorter) const noexcept { betz_sorter_close(sorter); }
+    void operator()(betz_clusterless *decoder) const noexcept { betz_clusterless_close(decoder); }
 };
 } // namespace detail
 
@@ -1473,6 +1474,97 @@ public:
 
 private:
     std::unique_ptr<betz_sorter, detail::deleter> handle_;
+};
+
+// Spikes with features in, place out. Can be moved, but not copied; for one thread at a time.
+class clusterless {
+public:
+    // An empty object, for try_load.
+    clusterless() noexcept = default;
+
+    // `max_spikes` bounds a step: the spikes beyond are left out and counted. 0: no bound.
+    [[nodiscard]] static betz_status try_load(const char *path, clusterless &out,
+                                              std::size_t max_spikes = 0) noexcept {
+        betz_clusterless *handle = nullptr;
+        const betz_status status = betz_clusterless_load(path, max_spikes, &handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
+
+    [[nodiscard]] static betz_status try_load_bytes(span<const std::uint8_t> bytes, clusterless &out,
+                                                    std::size_t max_spikes = 0) noexcept {
+        betz_clusterless *handle = nullptr;
+        const betz_status status =
+            betz_clusterless_load_bytes(bytes.data(), bytes.size(), max_spikes, &handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
+
+    std::uint32_t channels() const noexcept { return betz_clusterless_channels(get()); }
+    std::uint32_t features() const noexcept { return betz_clusterless_features(get()); }
+    std::uint32_t outputs() const noexcept { return betz_clusterless_outputs(get()); }
+    std::uint32_t cells() const noexcept { return betz_clusterless_cells(get()); }
+    double step_seconds() const noexcept { return betz_clusterless_step_seconds(get()); }
+
+    // One step: the channel of each spike, and its features (spikes, features), row-major.
+    [[nodiscard]] betz_status try_step(span<const std::uint32_t> channels,
+                                       span<const float> features, span<float> out) noexcept {
+        const std::size_t columns = this->features();
+        if (features.size() != channels.size() * columns) return BETZ_ERROR_MISMATCH;
+        return betz_clusterless_step(get(), channels.data(), features.data(), channels.size(),
+                                     columns, out.data(), out.size());
+    }
+
+    [[nodiscard]] betz_status try_reset() noexcept { return betz_clusterless_reset(get()); }
+
+    // Probability of every cell after the last step.
+    [[nodiscard]] betz_status try_posterior(span<double> out) const noexcept {
+        return betz_clusterless_posterior(get(), out.data(), out.size());
+    }
+
+    // The outputs in each cell, (cells, outputs).
+    [[nodiscard]] betz_status try_cell_values(span<double> out) const noexcept {
+        return betz_clusterless_cell_values(get(), out.data(), out.size());
+    }
+
+    [[nodiscard]] betz_status try_left_out(std::uint64_t &out) const noexcept {
+        return betz_clusterless_left_out(get(), &out);
+    }
+
+#if BETZ_EXCEPTIONS
+    explicit clusterless(const std::string &path, std::size_t max_spikes = 0) {
+        check(try_load(path.c_str(), *this, max_spikes));
+    }
+
+    void step(span<const std::uint32_t> channels, span<const float> features, span<float> out) {
+        check(try_step(channels, features, out));
+    }
+
+    void reset() { check(try_reset()); }
+
+    [[nodiscard]] std::vector<double> posterior() const {
+        std::vector<double> all(cells());
+        check(try_posterior(all));
+        return all;
+    }
+
+    [[nodiscard]] std::vector<double> cell_values() const {
+        std::vector<double> all(std::size_t{cells()} * outputs());
+        check(try_cell_values(all));
+        return all;
+    }
+
+    [[nodiscard]] std::uint64_t left_out() const {
+        std::uint64_t spikes;
+        check(try_left_out(spikes));
+        return spikes;
+    }
+#endif
+
+    betz_clusterless *get() const noexcept { return handle_.get(); }
+
+private:
+    std::unique_ptr<betz_clusterless, detail::deleter> handle_;
 };
 
 #if BETZ_EXCEPTIONS

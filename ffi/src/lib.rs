@@ -1,7 +1,7 @@
 //! The C ABI of Betz, for `libbetz.so`, `libbetz.a` and `betz.h`.
 //!
 //! One file for each object that C sees ([`model`], [`session`], [`queue`], [`miner`],
-//! [`watch_list`], [`network`], [`sorter`], `live`, `page`) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
+//! [`watch_list`], [`network`], [`sorter`], [`clusterless`], `live`, `page`) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
 //! [`attach`]). Below them:
 //!
 //! ```text
@@ -81,6 +81,9 @@ pub mod trainer_config;
 pub mod trainer;
 
 #[cfg(feature = "train")]
+pub mod clusterless;
+
+#[cfg(feature = "train")]
 pub mod unlike;
 
 pub mod session;
@@ -145,6 +148,8 @@ pub use attach::*;
 #[cfg(feature = "network")]
 pub use attach_network::*;
 pub use checkpoint::*;
+#[cfg(feature = "train")]
+pub use clusterless::*;
 pub use health::*;
 pub use last_error::betz_last_error;
 #[cfg(feature = "live")]

@@ -97,7 +97,7 @@ pub extern "C" fn betz_version_full() -> *const c_char {
 
 /// Returns 1 if the library has the feature `name`; 0 if it does not, if it does not know the name, and for NULL.
 ///
-/// Features: "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "live"
+/// Features: "train" (`betz_train`, `betz_clusterless`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "live"
 /// (`betz_live.h`), "page" (`betz_page.h`), "cuda"
 /// (training on devices, loaded at run time), "kinds" (`betz_train_config.decoder`), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
 /// (`betz_set_allocator`). A program cannot link with functions of this header that the library lacks: call this

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 31] = [
+const SOURCES: [&str; 32] = [
     "version",
     "status",
     "last_error",
@@ -42,6 +42,7 @@ const SOURCES: [&str; 31] = [
     "network",
     "attach_network",
     "sorter",
+    "clusterless",
 ];
 
 /// Macros of the header besides its types.

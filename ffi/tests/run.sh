@@ -91,7 +91,7 @@ runtime_only() {
         "-L$slim/lib" -lbetz "-Wl,-rpath,$slim/lib"
     diff <("$work/decode_slim" "$work/examples/model.betz" 50 2>/dev/null) \
         <("$work/examples/decode" "$work/examples/model.betz" 50 2>/dev/null)
-    ! nm -D --defined-only "$slim/lib/libbetz.so" | grep -E ' betz_(train|miner|network|sorter)' ||
+    ! nm -D --defined-only "$slim/lib/libbetz.so" | grep -E ' betz_(train|miner|network|sorter|clusterless)' ||
         { echo "expected no training, no mining, no networks and no sorting"; return 1; }
     size=$(stat -Lc %s "$slim/lib/libbetz.so")
     echo "libbetz.so, runtime only: $size bytes stripped"
@@ -278,7 +278,7 @@ sizes() {
 conformance() {
     local test
     for test in lifecycle refusals growth steps samples kinds block log process memory threads handles miner network trainer \
-        sorter faults realtime soak; do
+        sorter clusterless faults realtime soak; do
         compile "$test" "$test"
         "$work/$test"
     done
@@ -323,7 +323,7 @@ panics() { # against a library that panics on demand, never packaged; made as th
 
 sanitizers() {
     local test
-    for test in lifecycle refusals growth samples kinds block log threads handles miner network trainer sorter; do
+    for test in lifecycle refusals growth samples kinds block log threads handles miner network trainer sorter clusterless; do
         compile "$test" "$test-sanitized" -fsanitize=address,undefined -fno-sanitize-recover=undefined
         ASAN_OPTIONS=detect_leaks=1 "$work/$test-sanitized"
     done

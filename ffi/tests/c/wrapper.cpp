@@ -212,6 +212,18 @@ static void sessions(const betz::model &model, const std::vector<std::uint16_t> 
     betz::sorter none;
     std::size_t taken = 0, n = 0;
     CHECK(none.channels() == 0 && none.try_push({}, {}, taken, n) == BETZ_ERROR_MISMATCH);
+    CHECK(status_of([&] { betz::clusterless{"/nonexistent"}; }) == BETZ_ERROR_IO);
+    betz::clusterless places{"examples/data/tetrodes.betz", 16};
+    CHECK(places.channels() == 2 && places.features() == 2 && places.outputs() == 1);
+    const std::array<std::uint32_t, 2> groups{0, 7};
+    const std::array<float, 4> amplitudes{160.0f, 80.0f, 160.0f, 80.0f};
+    std::array<float, 1> place{};
+    places.step(groups, amplitudes, place);
+    CHECK(place[0] > 0.0f && place[0] < 100.0f && places.left_out() == 1);
+    CHECK(places.posterior().size() == places.cells() && places.cell_values().size() == places.cells());
+    CHECK(places.try_step(groups, {}, place) == BETZ_ERROR_MISMATCH);
+    places.reset();
+    CHECK(places.posterior()[0] == 0.0);
 #if defined(__cpp_lib_expected)
     const auto absent = betz::expect<betz::model>(
         [](betz::model &out) { return betz::model::try_load("/nonexistent", out); });
