@@ -87,7 +87,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         directions that training left out. None: one for trials, none for continuous recordings.
     epochs : int or None
         Passes over the recording that train a recurrent decoder. None: 140 over trials, 150 over continuous
-        recordings.
+        recordings; 400 over 64 trials or fewer, with more left out of each pass.
     weights : "f32", "bf16", "int8" or None
         Numbers that the matrices of a recurrent decoder are rounded to, before it is scored. None: bf16 in layers of
         128 units or more, f32 in others.

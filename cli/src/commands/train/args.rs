@@ -153,7 +153,7 @@ pub struct Train {
     #[arg(long, value_name = "N")]
     pub(crate) mixed: Option<usize>,
     /// Number of passes over the recording that train a recurrent decoder [default: 140 over trials, 150
-    /// over continuous recordings]
+    /// over continuous recordings; 400 over 64 trials or fewer, with more left out of each pass]
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<usize>,
     /// Numbers that the matrices of a recurrent decoder are rounded to, before it is scored: of bf16 a step of a large

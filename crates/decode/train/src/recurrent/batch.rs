@@ -39,6 +39,9 @@ pub(super) struct Recipe {
     pub(super) mean_decay: f64,
 }
 
+/// Gradient steps below which trials are few: those of 64 trials.
+const FEW_STEPS: usize = 300;
+
 /// Training task: the network's sizes and its runs of steps.
 pub(super) struct Task<'a> {
     pub(super) shape: &'a Shape,
@@ -84,6 +87,16 @@ impl Recipe {
         mean_decay: 0.998,
     };
 
+    /// For few trials, over which [`TRIALS`](Self::TRIALS) takes fewer than [`FEW_STEPS`] gradient steps: more passes,
+    /// and more is left out of each.
+    pub(super) const FEW_TRIALS: Self = Self {
+        epochs: 400,
+        input_dropout: 0.3,
+        dropout: 0.3,
+        noise: 0.4,
+        ..Self::TRIALS
+    };
+
     /// For trials whose mixtures are to be decoded, too: directions between those of training.
     pub(super) const MIXTURES: Self = Self {
         mixing: 0.8,
@@ -110,6 +123,15 @@ impl Recipe {
 }
 
 impl Recipe {
+    /// The recipe for trials that are these runs.
+    pub(super) fn of_trials(runs: &[Range<usize>]) -> Self {
+        let usual = Self::TRIALS;
+        match usual.sequences.batches(runs, usual.epochs) < FEW_STEPS {
+            true => Self::FEW_TRIALS,
+            false => usual,
+        }
+    }
+
     /// This recipe with at least as many gradient steps over `runs` as it takes over `whole`.
     pub(super) fn as_many_steps(&self, whole: &[Range<usize>], runs: &[Range<usize>]) -> Self {
         let wanted = self.sequences.batches(whole, self.epochs);

@@ -351,10 +351,10 @@ fn configured(
             "recurrent decoder: expected no low-pass, which its networks learn where they need one, got one",
         ));
     }
-    let usual = if has_trials(data) {
-        Recipe::TRIALS
-    } else {
-        Recipe::CONTINUOUS
+    let usual = match (has_trials(data), kinds.epochs) {
+        (true, None) => Recipe::of_trials(&runs(data.segments.iter().copied())),
+        (true, Some(_)) => Recipe::TRIALS,
+        (false, _) => Recipe::CONTINUOUS,
     };
     let recipe = Recipe {
         epochs: kinds.epochs.unwrap_or(usual.epochs),

@@ -255,8 +255,8 @@ fn train(
     let shapes = [None, Some(PROJECTED)]
         .map(|width| Shape::projected(channels, width, outputs, &sizes.layers));
     let mixtures = Recipe {
-        epochs: recipe.epochs,
-        ..Recipe::MIXTURES
+        mixing: Recipe::MIXTURES.mixing,
+        ..*recipe
     };
     let networks: Result<Vec<fit::FitOutcome>> = (0..sizes.members + mixed)
         .into_par_iter()
