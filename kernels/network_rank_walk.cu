@@ -11,6 +11,8 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+#include "network_slots.cuh"
+
 constexpr int BYTES = 1;
 constexpr int BLOCK = 128, THREADS = 128;
 // Rows and columns of a warp's part of a tile: 2 x 2 warps.
@@ -18,11 +20,7 @@ constexpr int PART = 64;
 // Words of a node in a stage, and of a block; stages in shared memory.
 constexpr int NODE_WORDS = 16, SIDE_WORDS = BLOCK * NODE_WORDS;
 constexpr int STAGES = 4, STAGE_WORDS = 2 * SIDE_WORDS;
-// Slots that a warp takes with one addition.
-constexpr u32 RUN = 512;
-constexpr u64 EMPTY = ~0ull;
 constexpr float NO_VALUE = 2;
-constexpr u32 ALL = 0xffffffffu;
 
 // Entries of `tally`; CAPACITY is given, the others are counted.
 constexpr int NEXT = 0, SLOTS = 1, KEPT = 3, CAPACITY = 6;
@@ -99,43 +97,6 @@ __device__ __forceinline__ void each(Sums& sums, Change change) {
         }
     }
 }
-
-// A warp's slots: a run of the buffer.
-struct Sink {
-    u64* keys;
-    float* values;
-    u64* slots;
-    u64 capacity, at;
-    u32 left, lane, kept;
-
-    // One pair of each lane that has one. All threads of the warp.
-    __device__ void put(bool keep, u64 key, float value) {
-        const u32 those = __ballot_sync(ALL, keep), total = __popc(those);
-        u64 more = 0;
-        if (total > left) {
-            if (lane == 0) {
-                more = atomicAdd(slots, (u64)RUN);
-            }
-            more = __shfl_sync(ALL, more, 0);
-        }
-        if (keep) {
-            const u32 place = __popc(those & ((1u << lane) - 1));
-            const u64 own = place < left ? at + place : more + (place - left);
-            if (own < capacity) {
-                keys[own] = key;
-                values[own] = value;
-            }
-        }
-        if (total > left) {
-            at = more + (total - left);
-            left = RUN - (total - left);
-        } else {
-            at += total;
-            left -= total;
-        }
-        kept += total;
-    }
-};
 
 // Which pairs are edges.
 struct Cut {
@@ -319,13 +280,5 @@ network_rank_walk(int nodes, int padded, int windows, int group, int direct,
             }
         }
     }
-    for (u32 slot = lane; slot < sink.left; slot += 32) {
-        if (sink.at + slot < sink.capacity) {
-            keys[sink.at + slot] = EMPTY;
-            values[sink.at + slot] = NO_VALUE;
-        }
-    }
-    if (lane == 0) {
-        atomicAdd(tally + KEPT, (u64)sink.kept);
-    }
+    sink.close(NO_VALUE, tally + KEPT);
 }

@@ -15,6 +15,8 @@ typedef short i16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+#include "network_slots.cuh"
+
 constexpr int EUCLIDEAN = 0, COVARIANCE = 1, LOCKING = 2, IMAGINARY = 3, CONSISTENCY = 4;
 constexpr int SIDE = 64, THREADS = 256;
 // Threads along a side of a tile, and pairs of a thread along it.
@@ -23,11 +25,7 @@ constexpr int ACROSS = 16, OWN = 4;
 constexpr int PARTS = MEASURE >= LOCKING ? 2 : 1;
 // Samples in shared memory at a time.
 constexpr int STEPS = 16;
-// Slots that a warp takes with one addition.
-constexpr u32 RUN = 512;
-constexpr u64 EMPTY = ~0ull;
 constexpr float NO_VALUE = 2e38f;
-constexpr u32 ALL = 0xffffffffu;
 constexpr u8 NOT_FINITE = 2;
 // Rounding near a threshold, relative and absolute; the host knows how ties count.
 constexpr double NEAR = 1e-12;
@@ -151,7 +149,8 @@ __device__ __forceinline__ double bar_of(double threshold, int length) {
     // Far more than sums of cosines and sines are off by.
     constexpr double MARGIN = 1e-6;
     if (MEASURE == EUCLIDEAN) {
-        return threshold * threshold * (1 + 4 * NEAR) + NEAR * NEAR;
+        // No distance has a size above 0.
+        return threshold > 0 ? -1 : threshold * threshold * (1 + 4 * NEAR) + NEAR * NEAR;
     }
     if (MEASURE == COVARIANCE) {
         return (threshold - NEAR * (1 + threshold)) * (length - 1);
@@ -216,44 +215,6 @@ __device__ __forceinline__ Value value_of(const double (&sums)[PARTS], double a,
     return {value, size - error, size + error, fine};
 }
 
-// A warp's slots: a run of the buffer.
-struct Sink {
-    u64* keys;
-    float* values;
-    u64* slots;
-    u64 capacity, at;
-    u32 left, lane, kept, doubtful;
-
-    // One pair of each lane that has one. All threads of the warp.
-    __device__ void put(bool keep, u64 key, float value) {
-        const u32 those = __ballot_sync(ALL, keep), total = __popc(those);
-        u64 more = 0;
-        if (total > left) {
-            if (lane == 0) {
-                more = atomicAdd(slots, (u64)RUN);
-            }
-            more = __shfl_sync(ALL, more, 0);
-        }
-        if (keep) {
-            const u32 place = __popc(those & ((1u << lane) - 1));
-            const u64 own = place < left ? at + place : more + (place - left);
-            if (own < capacity) {
-                keys[own] = key;
-                values[own] = value;
-            }
-        }
-        if (total > left) {
-            at = more + (total - left);
-            left = RUN - (total - left);
-        } else {
-            at += total;
-            left -= total;
-        }
-        kept += total;
-        doubtful += __popc(__ballot_sync(ALL, keep && isnan(value)));
-    }
-};
-
 // Tiles of pairs through windows.
 // All windows of the `count` tiles from `first` on (row block << 16 | column block), `at_once` windows of a tile at a time;
 // tally[NEXT_TILE] is 0. With `direct` sums begin anew in every window. A pair is an edge of window k if its size reaches
@@ -281,7 +242,8 @@ network_sums(const double* __restrict__ values, const double* __restrict__ squar
     }
     const int column0 = threadIdx.x % ACROSS, row0 = threadIdx.x / ACROSS;
     const u64 items = (u64)count * ((windows + at_once - 1) / at_once);
-    Sink sink{keys, slots, tally + SLOTS, tally[CAPACITY], 0, 0, threadIdx.x % 32, 0, 0};
+    Sink sink{keys, slots, tally + SLOTS, tally[CAPACITY], 0, 0, threadIdx.x % 32, 0};
+    u32 doubtful = 0;
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -379,6 +341,7 @@ network_sums(const double* __restrict__ values, const double* __restrict__ squar
                             const bool sure = v.fine && v.low > limit + slack;
                             const u64 key = (u64)k << 54 | (u64)row << 27 | (u64)column;
                             sink.put(keep, key, sure ? (float)v.value : __int_as_float(0x7fffffff));
+                            doubtful += __popc(__ballot_sync(ALL, keep && !sure));
                         }
                         if (direct) {
 #pragma unroll
@@ -392,14 +355,8 @@ network_sums(const double* __restrict__ values, const double* __restrict__ squar
             }
         }
     }
-    for (u32 slot = sink.lane; slot < sink.left; slot += 32) {
-        if (sink.at + slot < sink.capacity) {
-            keys[sink.at + slot] = EMPTY;
-            slots[sink.at + slot] = NO_VALUE;
-        }
-    }
+    sink.close(NO_VALUE, tally + KEPT);
     if (sink.lane == 0) {
-        atomicAdd(tally + KEPT, (u64)sink.kept);
-        atomicAdd(tally + DOUBTFUL, (u64)sink.doubtful);
+        atomicAdd(tally + DOUBTFUL, (u64)doubtful);
     }
 }
