@@ -6,6 +6,7 @@ use betz_base::{Progress, Result};
 use rayon::prelude::*;
 
 use crate::block::{PanelOptions, SampleTransform, margin};
+use crate::coherence::Coherence;
 use crate::engine::{ChunkEdges, Correlations, Cut, correlate, exact_of, extreme_pairs, split_by};
 use crate::oracle::UndefinedReason;
 use crate::pairs::{Correlation, LaggedCorrelation, Moments};
@@ -111,6 +112,21 @@ impl Plan {
                 let mut result = ChunkResult::exact(windows, &self.spec, self.nodes, most)?;
                 result.edges.counts.rechecked = warped;
                 Ok(result)
+            }
+            Measure::Coherence {
+                segment,
+                first,
+                last,
+                peak,
+            } => {
+                let coherence = Coherence {
+                    segment,
+                    first,
+                    last,
+                    peak,
+                };
+                let windows = coherence.windows(signal, &chunk, keep, progress)?;
+                ChunkResult::exact(windows, &self.spec, self.nodes, most)
             }
             Measure::SpikeTiling { .. } => Err(spikes_only()),
             Measure::Partial => {

@@ -58,6 +58,7 @@
 
 mod block;
 mod chunk;
+mod coherence;
 mod cuda;
 mod deal;
 mod engine;

@@ -54,6 +54,7 @@ fn values(
                     continue;
                 }
                 Measure::Partial
+                | Measure::Coherence { .. }
                 | Measure::SpikeTiling { .. }
                 | Measure::Distance { .. }
                 | Measure::Warping { .. } => {

@@ -300,3 +300,83 @@ pub fn lagged(
     }
     best
 }
+
+/// Weights of a segment's samples: Hann's, (1 − cos(2πt/n))/2.
+pub(crate) fn segment_weights(segment: usize) -> Vec<f64> {
+    let turn = std::f64::consts::TAU / segment as f64;
+    (0..segment)
+        .map(|t| 0.5 - 0.5 * (turn * t as f64).cos())
+        .collect()
+}
+
+/// A frequency at which a node's segments have no more power than this has none: what is left there is rounding. `total`: the
+/// sum of squares of all segments' weighted samples.
+pub(crate) fn least_power(total: f64, segment: usize) -> f64 {
+    1e-24 * total * segment as f64
+}
+
+/// Magnitude-squared coherence by Welch's method (1967): |Σ X Y*|² / (Σ|X|² Σ|Y|²) at each of the frequencies of k cycles in
+/// a segment, k from `first` to `last`; its mean over them, or the largest if `peak`. X and Y are the transforms of
+/// segments, each half over the one before, without their mean and weighted by Hann's window. A frequency at which one of the two has no power counts as 0. `None`
+/// when one of the two is constant or not finite, or has no power in the band.
+pub fn coherence(
+    x: &[f64],
+    y: &[f64],
+    (segment, first, last): (usize, usize, usize),
+    peak: bool,
+) -> Option<f64> {
+    if moments(x).is_err() || moments(y).is_err() {
+        return None;
+    }
+    let weights = segment_weights(segment);
+    let transforms = |x: &[f64]| {
+        let (mut total, mut bins) = (0.0, vec![Vec::new(); last + 1 - first]);
+        let mut start = 0;
+        while start + segment <= x.len() {
+            let own = &x[start..start + segment];
+            let mean = own.iter().sum::<f64>() / segment as f64;
+            let weighted: Vec<f64> = (own.iter().zip(&weights))
+                .map(|(x, w)| (x - mean) * w)
+                .collect();
+            total += weighted.iter().map(|v| v * v).sum::<f64>();
+            for (bin, k) in bins.iter_mut().zip(first..) {
+                let (mut re, mut im) = (0.0, 0.0);
+                for (t, v) in weighted.iter().enumerate() {
+                    let angle = std::f64::consts::TAU * (k * t % segment) as f64 / segment as f64;
+                    re += v * angle.cos();
+                    im -= v * angle.sin();
+                }
+                bin.push((re, im));
+            }
+            start += segment - segment / 2;
+        }
+        let least = least_power(total, segment);
+        let power = |bin: &Vec<(f64, f64)>| bin.iter().map(|(re, im)| re * re + im * im).sum();
+        let powers: Vec<f64> = bins.iter().map(power).collect();
+        let powers: Vec<f64> = (powers.into_iter())
+            .map(|p| if p > least && p.is_finite() { p } else { 0.0 })
+            .collect();
+        (bins, powers)
+    };
+    let ((x, px), (y, py)) = (transforms(x), transforms(y));
+    if px.iter().all(|p| *p == 0.0) || py.iter().all(|p| *p == 0.0) {
+        return None;
+    }
+    let values = (0..x.len()).map(|bin| {
+        if px[bin] == 0.0 || py[bin] == 0.0 {
+            return 0.0;
+        }
+        let (mut re, mut im) = (0.0, 0.0);
+        for ((a, b), (c, d)) in x[bin].iter().zip(&y[bin]) {
+            re += a * c + b * d;
+            im += b * c - a * d;
+        }
+        (re * re + im * im) / (px[bin] * py[bin])
+    });
+    let value = if peak {
+        values.fold(0.0, f64::max)
+    } else {
+        values.sum::<f64>() / (last + 1 - first) as f64
+    };
+    Some(value.min(1.0))
+}

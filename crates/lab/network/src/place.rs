@@ -76,21 +76,43 @@ impl Nearness {
         q: usize,
         keep: Keep,
     ) -> ExactWindow {
-        let (start, w) = (chunk.start_of(q), chunk.window.length);
         let nodes = signal.nodes();
-        let missing = |node: usize| (start..start + w).all(|t| signal.place(t, node).is_none());
-        let undefined = (0..nodes)
-            .filter(|node| missing(*node))
-            .map(|node| (node as u32, UndefinedReason::NonFinite))
-            .collect();
+        let of = (chunk.start_of(q), chunk.window.length);
         let pairs = match keep {
-            Keep::Reaching { threshold, .. } => self.near_pairs(signal, (start, w), -threshold),
+            Keep::Reaching { threshold, .. } => self.near_pairs(signal, of, -threshold),
             _ => (0..nodes as u32)
                 .flat_map(|i| (i + 1..nodes as u32).map(move |j| (i, j)))
                 .collect(),
         };
+        (
+            self.decide(signal, of, keep, &pairs),
+            self.missing(signal, of),
+        )
+    }
+
+    /// Nodes without a place in the window of `w` samples from `start`.
+    pub(crate) fn missing(
+        &self,
+        signal: &Signal<'_>,
+        (start, w): (usize, usize),
+    ) -> Vec<(u32, UndefinedReason)> {
+        let missing = |node: usize| (start..start + w).all(|t| signal.place(t, node).is_none());
+        (0..signal.nodes())
+            .filter(|node| missing(*node))
+            .map(|node| (node as u32, UndefinedReason::NonFinite))
+            .collect()
+    }
+
+    /// Decides which of some pairs the window of `w` samples from `start` keeps, and their distances.
+    pub(crate) fn decide(
+        &self,
+        signal: &Signal<'_>,
+        (start, w): (usize, usize),
+        keep: Keep,
+        pairs: &[(u32, u32)],
+    ) -> Vec<(u32, u32, f64)> {
         let mut distances = Vec::with_capacity(w);
-        let found = pairs.into_iter().filter_map(|(i, j)| {
+        let found = pairs.iter().filter_map(|&(i, j)| {
             distances.clear();
             distances.extend((start..start + w).map(|t| self.distance(signal, t, (i, j))));
             let kept = match keep {
@@ -102,7 +124,39 @@ impl Nearness {
             let value = kept.then(|| least_lasting(&distances, self.near, self.gap))??;
             Some((i, j, value))
         });
-        (found.collect(), undefined)
+        found.collect()
+    }
+
+    /// The places of the window of `w` samples from `start` as they are compared, (instant, axis, node): in space, NaN for
+    /// those that are not known.
+    pub(crate) fn points(&self, signal: &Signal<'_>, (start, w): (usize, usize)) -> Vec<f64> {
+        let nodes = signal.nodes();
+        let mut points = vec![f64::NAN; w * 3 * nodes];
+        (points.par_chunks_mut((3 * nodes).max(1)).enumerate()).for_each(|(t, points)| {
+            for node in 0..nodes {
+                if let Some(place) = signal.place(start + t, node) {
+                    let point = if self.earth {
+                        oracle::on_sphere(place)
+                    } else {
+                        place
+                    };
+                    for (axis, value) in point.into_iter().enumerate() {
+                        points[axis * nodes + node] = value;
+                    }
+                }
+            }
+        });
+        points
+    }
+
+    /// The square of a distance between [`points`](Self::points) that those within `most` of each other do not exceed.
+    pub(crate) fn most_squares(&self, most: f64) -> f64 {
+        let most = if self.earth {
+            oracle::chord(most) + ROUNDING
+        } else {
+            most
+        };
+        most * most * (1.0 + 1e-9) + 1e-18
     }
 
     /// The distance of two nodes at an instant; infinite if one of them has no place.

@@ -6,6 +6,7 @@ use betz_base::{Error, Result, memory};
 use betz_device::{Device, Placement, Ran, Work};
 
 use crate::block::{Rules, direct};
+use crate::coherence::{self, Coherence};
 use crate::cuda::limits::{self, Limits};
 use crate::cuda::sums;
 use crate::network::Meta;
@@ -33,7 +34,7 @@ fn chunk_windows(spec: &NetworkSpec, nodes: usize) -> usize {
         // A matrix of all pairs for each window at work.
         Measure::Partial => 4 * rayon::current_num_threads(),
         // One after the other: each takes long.
-        Measure::Warping { .. } => 1,
+        Measure::Warping { .. } | Measure::Coherence { .. } => 1,
         // Lists of a window's pairs.
         Measure::Distance { .. } => 8 * rayon::current_num_threads(),
         _ => panel::chunk_windows(w, s),
@@ -129,6 +130,13 @@ impl Plan {
         if matches!(spec.measure, Measure::Warping { .. }) && !absolute {
             scan::at_most(signal.nodes(), warp::MOST_NODES, "nearest pairs by dtw")?;
         }
+        if matches!(spec.measure, Measure::Coherence { .. }) && !absolute {
+            scan::at_most(
+                signal.nodes(),
+                coherence::MOST_NODES,
+                "strongest pairs by coherence",
+            )?;
+        }
         Ok(Self {
             spec: *spec,
             grid,
@@ -214,8 +222,8 @@ impl Plan {
     }
 
     /// The same on `device`, which works on Pearson correlations (and the information made of them) and on rank
-    /// correlations with every [`Threshold`] but [`Threshold::TopPerNode`], on time warping,
-    /// and, with [`Threshold::Absolute`], on Euclidean distances, covariances and phase locking. A CUDA device that the user named ([`Device::is_explicit`]) does it
+    /// correlations with every [`Threshold`] but [`Threshold::TopPerNode`], on time warping, on coherence,
+    /// and, with [`Threshold::Absolute`], on places, Euclidean distances, covariances and phase locking. A CUDA device that the user named ([`Device::is_explicit`]) does it
     /// however little there is to do; [`Device::auto`] leaves to the CPU's threads what they do about as
     /// fast as CUDA starts, what CUDA has no kernel for, and the rest of the work where the device falls
     /// short of memory. The edges are the same. Pearson's values are within 10⁻⁵ of f64's, not bit for bit
@@ -311,7 +319,10 @@ impl Plan {
             None if matches!(self.spec.measure, Measure::Warping { .. }) => {
                 warp::bytes(self.nodes, chunk.window.length)
             }
-            None => panel::bytes(chunk, self.nodes, self.panel_options().of),
+            None => match Coherence::of(self.spec.measure) {
+                Some(coherence) => coherence.bytes(self.nodes, chunk.window.length),
+                None => panel::bytes(chunk, self.nodes, self.panel_options().of),
+            },
         }
     }
 
@@ -334,6 +345,11 @@ impl Plan {
             let cells = length * (2.0 * band as f64 + 1.0).min(length);
             return 8.0 * cells * chunk.windows as f64;
         }
+        if let Some(coherence) = Coherence::of(self.spec.measure) {
+            // Four products of f64 for each of a segment's frequencies.
+            let products = coherence.bins() * coherence.segments(self.spec.window.length);
+            return 8.0 * products as f64 * chunk.windows as f64;
+        }
         let (w, s) = (self.spec.window.length as f64, self.spec.window.step as f64);
         let further = if direct(chunk) || self.panel_options().of.starts_from_zero() {
             w
@@ -353,6 +369,7 @@ impl Plan {
         const SUMS: f64 = 1e10;
         let multiprocessor = match self.spec.measure {
             Measure::Warping { .. } => WARPING,
+            Measure::Coherence { .. } => SUMS,
             _ if sums::kind(self.spec.measure).is_some() => SUMS,
             _ => MULTIPROCESSOR,
         };

@@ -475,10 +475,10 @@ impl Selection<'_> {
 }
 
 /// The strongest `count` of a window's pairs (i, j, value), ties by (i, j), and the number of those that `exact` decided.
-/// Values are off by at most `bound`.
+/// A value is off by at most `bound` of it; one with an infinite bound is decided in any case.
 pub(crate) fn strongest_of(
     pairs: impl Iterator<Item = (u32, u32, f32)>,
-    (count, bound): (usize, f64),
+    (count, bound): (usize, &dyn Fn(f64) -> f64),
     size: impl Fn(f64) -> f64,
     mut exact: impl FnMut(u32, u32) -> Option<f64>,
 ) -> (Vec<Candidate>, u64) {
@@ -493,7 +493,10 @@ pub(crate) fn strongest_of(
     };
     let mut strongest = Strongest::default();
     for (i, j, value) in pairs {
-        strongest.push(candidate((i, j, f64::from(value)), bound), count);
+        let value = f64::from(value);
+        let bound = bound(value);
+        let value = if bound.is_finite() { value } else { 0.0 };
+        strongest.push(candidate((i, j, value), bound), count);
     }
     let mut decided = 0;
     let kept = strongest.finish(count, |c| {

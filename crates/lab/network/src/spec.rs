@@ -58,6 +58,18 @@ pub enum Measure {
     ImaginaryPhaseLocking,
     /// Pairwise phase consistency (|Σ e^{i(φx−φy)}|² − W)/(W(W−1)); the signal holds phases in radians.
     PhaseConsistency,
+    /// Magnitude-squared coherence, within [0, 1], by Welch's method: of segments of Hann's window, each half over the one
+    /// before; at the frequencies of `first` to `last` cycles per segment. [`Measure::coherence`] takes a band in Hz.
+    Coherence {
+        /// Samples of a segment; a window has at least two segments.
+        segment: usize,
+        /// Cycles per segment of the lowest frequency.
+        first: usize,
+        /// Cycles per segment of the highest frequency, at most half a segment.
+        last: usize,
+        /// The largest value of the band instead of its mean.
+        peak: bool,
+    },
     /// Partial correlation −Ω_ij/√(Ω_ii Ω_jj) given all other nodes, Ω the inverse of the covariance
     /// shrunk after Ledoit and Wolf (2004). Nodes that are undefined in a window are left out of it.
     Partial,
@@ -85,13 +97,14 @@ impl Measure {
             Self::PhaseLocking => "plv",
             Self::ImaginaryPhaseLocking => "ciplv",
             Self::PhaseConsistency => "ppc",
+            Self::Coherence { .. } => "coherence",
             Self::Partial => "partial",
             Self::SpikeTiling { .. } => "sttc",
         }
     }
 
-    /// Every measure under its name, with no lag, no hold, no reach, no time and no band.
-    const ALL: [Self; 14] = [
+    /// Every measure under its name, with no lag, no hold, no reach, no time, no band and no segment.
+    const ALL: [Self; 15] = [
         Self::Pearson,
         Self::Covariance,
         Self::Euclidean { hold: 1 },
@@ -111,12 +124,18 @@ impl Measure {
         Self::PhaseLocking,
         Self::ImaginaryPhaseLocking,
         Self::PhaseConsistency,
+        Self::Coherence {
+            segment: 0,
+            first: 1,
+            last: 0,
+            peak: false,
+        },
         Self::Partial,
         Self::SpikeTiling { reach: 0 },
     ];
 
     /// All names.
-    pub fn names() -> [&'static str; 14] {
+    pub fn names() -> [&'static str; 15] {
         Self::ALL.map(Self::name)
     }
 
@@ -132,6 +151,62 @@ impl Measure {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
+    /// Coherence of segments of `segment` samples, over the frequencies from `band.0` to `band.1` Hz, or all above 0, of
+    /// a signal with samples every `sample_seconds`; its mean, or the largest if `peak`.
+    ///
+    /// ```
+    /// use betz_network::Measure;
+    ///
+    /// let alpha = Measure::coherence(100, Some((8.0, 12.0)), 0.004, false)?;
+    /// // Frequencies are 2.5 Hz apart: 10 Hz alone.
+    /// assert_eq!(alpha, Measure::Coherence { segment: 100, first: 4, last: 4, peak: false });
+    /// # Ok::<(), betz_network::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a band without a frequency of a segment.
+    pub fn coherence(
+        segment: usize,
+        band: Option<(f64, f64)>,
+        sample_seconds: f64,
+        peak: bool,
+    ) -> Result<Self> {
+        let Some((low, high)) = band else {
+            return Ok(Self::Coherence {
+                segment,
+                first: 1,
+                last: segment / 2,
+                peak,
+            });
+        };
+        if !(low >= 0.0 && high >= low && high.is_finite()) {
+            return Err(Error::argument(format!(
+                "frequencies: expected a lower and a higher one, got {low} to {high} Hz"
+            )));
+        }
+        let apart = 1.0 / (segment.max(1) as f64 * sample_seconds);
+        let most = 0.5 / sample_seconds;
+        if high > most * (1.0 + 1e-9) {
+            return Err(Error::argument(format!(
+                "frequencies: expected at most {most} Hz, half the rate of samples, got {low} to {high} Hz"
+            )));
+        }
+        // Rounding leaves no frequency out.
+        let first = (low / apart - 1e-9).ceil().max(0.0) as usize;
+        let last = ((high / apart + 1e-9).floor() as usize).min(segment / 2);
+        if first > last {
+            return Err(Error::argument(format!(
+                "frequencies: expected a band with one of those of a segment of {segment} samples, which are {apart} Hz apart, got {low} to {high} Hz; a longer segment has more"
+            )));
+        }
+        Ok(Self::Coherence {
+            segment,
+            first,
+            last,
+            peak,
+        })
+    }
+
     /// True if small values are strong: an edge does not exceed the threshold.
     pub fn is_distance(self) -> bool {
         matches!(
@@ -144,7 +219,7 @@ impl Measure {
     pub(crate) fn by_window(self) -> bool {
         matches!(
             self,
-            Self::Partial | Self::Distance { .. } | Self::Warping { .. }
+            Self::Partial | Self::Coherence { .. } | Self::Distance { .. } | Self::Warping { .. }
         )
     }
 
@@ -427,6 +502,12 @@ impl NetworkSpec {
                     self.window.length
                 )))
             }
+            Measure::Coherence {
+                segment,
+                first,
+                last,
+                ..
+            } => check_segment(self.window.length, segment, (first, last)),
             Measure::Lagged { lags } if lags > i16::MAX as usize => Err(Error::argument(format!(
                 "lags: expected at most {} samples, got {lags}",
                 i16::MAX
@@ -434,4 +515,27 @@ impl NetworkSpec {
             _ => Ok(()),
         }
     }
+}
+
+/// Checks the segments and frequencies of coherence in windows of `length` samples.
+fn check_segment(length: usize, segment: usize, (first, last): (usize, usize)) -> Result<()> {
+    // Two segments, the second half over the first.
+    let most = length * 2 / 3;
+    if most < 4 {
+        return Err(Error::argument(format!(
+            "window of coherence: expected at least 6 samples, got {length}"
+        )));
+    }
+    if !(4..=most).contains(&segment) {
+        return Err(Error::argument(format!(
+            "segment: expected 4 to {most} samples, so that a window of {length} has two segments, got {segment}"
+        )));
+    }
+    if first > last || last > segment / 2 {
+        return Err(Error::argument(format!(
+            "frequencies: expected 0 to {} cycles per segment, the lower one first, got {first} to {last}",
+            segment / 2
+        )));
+    }
+    Ok(())
 }

@@ -42,14 +42,37 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
             "network on a CUDA device: expected {what}, got {got}"
         )))
     };
-    if let Measure::Warping { band, .. } = spec.measure {
-        return match band.min(spec.window.length - 1) > MOST_BAND {
-            true => refuse(
-                &format!("a band of up to {MOST_BAND} samples for dtw"),
-                band.to_string(),
-            ),
-            false => Ok(()),
-        };
+    match spec.measure {
+        Measure::Warping { band, .. } => {
+            return match band.min(spec.window.length - 1) > MOST_BAND {
+                true => refuse(
+                    &format!("a band of up to {MOST_BAND} samples for dtw"),
+                    band.to_string(),
+                ),
+                false => Ok(()),
+            };
+        }
+        Measure::Coherence { .. } => return Ok(()),
+        Measure::Distance { .. } if matches!(spec.threshold, Threshold::Absolute(_)) => {
+            return Ok(());
+        }
+        Measure::Distance { .. } => {
+            // All pairs' distances would have to be sorted by time; the CPU does it for few nodes.
+            return refuse("a threshold for distance", format!("{:?}", spec.threshold));
+        }
+        Measure::Partial => {
+            return refuse(
+                "another measure than partial, whose every window is one factorisation of a matrix in f64",
+                "partial".to_owned(),
+            );
+        }
+        Measure::SpikeTiling { .. } => {
+            return refuse(
+                "another measure than sttc, whose few spikes the CPU counts",
+                "sttc".to_owned(),
+            );
+        }
+        _ => {}
     }
     let ranks = RankMeasure::of(spec.measure).is_some();
     let sums = sums::kind(spec.measure).is_some();
@@ -61,7 +84,7 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
         ))
     {
         return refuse(
-            "another measure than lagged, partial, distance or sttc",
+            "another measure than lagged, whose lags share panels on the CPU",
             spec.measure.name().to_owned(),
         );
     }
@@ -72,12 +95,6 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
         return refuse(
             "a threshold, a density or the strongest pairs of a window",
             format!("the strongest {count} per node"),
-        );
-    }
-    if sums && !matches!(spec.threshold, Threshold::Absolute(_)) {
-        return refuse(
-            &format!("a threshold for {}", spec.measure.name()),
-            format!("{:?}", spec.threshold),
         );
     }
     let most_nodes = match sums {

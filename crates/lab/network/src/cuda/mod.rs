@@ -7,7 +7,8 @@
 //!
 //! `kernels/network_prepare.cu`, `network_walk.cu` and `network_order.cu` say how. Rank measures are exact and need no
 //! recheck: samples ─► ranks or signs ─► walk, in `network_rank_prepare.cu` and `network_rank_walk.cu`. Time warping goes
-//! through a window's pairs one by one, in `network_warp.cu`. Distances, covariances and phase locking are made of f64 sums, in
+//! through a window's pairs one by one, in `network_warp.cu`; coherence, whose spectra the host makes, in
+//! `network_coherence.cu`; places that are near for a time, in `network_near.cu`. Distances of signals, covariances and phase locking are made of f64 sums, in
 //! `network_sums.cu`. Every device has all samples of a
 //! chunk and a share of its tiles; a tile's sums do not depend on who walks it.
 
@@ -15,6 +16,9 @@ mod correlations;
 mod join;
 pub(crate) mod limits;
 mod order;
+#[cfg(test)]
+mod pair_tests;
+mod pairs;
 #[cfg(test)]
 mod rank_tests;
 mod ranks;
@@ -44,12 +48,11 @@ use crate::plan::Plan;
 use crate::scan::Keep;
 use crate::signal::{Signal, SignalData};
 use crate::spec::{Measure, Sign};
-use crate::warp::{TimeWarp, most_squares};
 use crate::window::Chunk;
 
 use limits::Limits;
+use pairs::PairFinder;
 use walker::{WalkRequest, WalkResult, Walker};
-use warps::Warper;
 
 /// Counts and times of [`Plan::count_on_device`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -89,10 +92,10 @@ impl DeviceCount {
     }
 }
 
-/// A walker, or a warper, on each device of a plan.
+/// A walker, or a finder of pairs, on each device of a plan.
 pub(crate) struct Walkers {
     each: Vec<Walker>,
-    warpers: Vec<Warper>,
+    finders: Vec<PairFinder>,
     windows: usize,
 }
 
@@ -133,19 +136,13 @@ impl Walkers {
             }
             Ok((each, windows))
         }
-        if let Measure::Warping { band, .. } = plan.spec().measure {
+        if plan.spec().measure.by_window() {
             let contexts = plan.placement().contexts();
-            let open = |(at, context)| {
-                let length = plan.spec().window.length;
-                Warper::open(context, (band, length), (at, contexts.len()))
-            };
+            let open = |(at, context)| PairFinder::open(context, plan.spec(), (at, contexts.len()));
+            let finders = contexts.iter().enumerate().map(open);
             return Ok(Self {
                 each: Vec::new(),
-                warpers: contexts
-                    .iter()
-                    .enumerate()
-                    .map(open)
-                    .collect::<Result<_>>()?,
+                finders: finders.collect::<Result<_>>()?,
                 // One after the other: each takes long.
                 windows: 1,
             });
@@ -154,38 +151,9 @@ impl Walkers {
             with_samples!(signal, samples => open(plan, limits, samples, signal.nodes()))?;
         Ok(Self {
             each,
-            warpers: Vec::new(),
+            finders: Vec::new(),
             windows,
         })
-    }
-
-    /// The nearest pairs of a chunk by dynamic time warping.
-    fn warp(
-        &self,
-        warp: TimeWarp,
-        (plan, signal): (&Plan, &Signal<'_>),
-        chunk: &Chunk,
-        most: u64,
-        progress: &dyn Progress,
-    ) -> Result<ChunkResult> {
-        let keep = Keep::new(plan.spec(), plan.nodes);
-        let (mut windows, mut aligned) = (Vec::new(), 0);
-        for q in 0..chunk.windows {
-            let (start, length) = (chunk.start_of(q), chunk.window.length);
-            let (samples, undefined) = warp.prepare(signal, start, length);
-            let samples = samples.without_undefined();
-            let squares = most_squares(keep);
-            let find = |warper: &Warper| warper.pairs(&samples, warp.band, squares, progress);
-            let mut pairs = Vec::new();
-            for found in on_each(&mut self.warpers.iter().collect::<Vec<_>>(), &|w| find(w))? {
-                aligned += found.aligned;
-                pairs.extend(found.pairs.iter().map(|(i, j, sum)| (*i, *j, sum.sqrt())));
-            }
-            windows.push((pairs, undefined));
-        }
-        let mut result = ChunkResult::exact(windows, plan.spec(), plan.nodes, most)?;
-        result.edges.counts.rechecked = aligned;
-        Ok(result)
     }
 
     /// Most windows of a chunk.
@@ -205,9 +173,8 @@ impl Walkers {
         most: u64,
         progress: &dyn Progress,
     ) -> Result<ChunkResult> {
-        if let Measure::Warping { band, normalised } = plan.spec().measure {
-            let warp = TimeWarp { band, normalised };
-            return self.warp(warp, (plan, signal), chunk, most, progress);
+        if plan.spec().measure.by_window() {
+            return pairs::chunk(&self.finders, (plan, signal), chunk, most, progress);
         }
         let mut result = match Keep::new(plan.spec(), plan.nodes) {
             Keep::Reaching { .. } => {
@@ -262,13 +229,12 @@ impl Walkers {
         let measure = plan.spec().measure;
         let decide = |pair: (usize, usize, usize), x: &mut Vec<f64>, y: &mut Vec<f64>| {
             let value = exact_value(measure, (signal, chunk), pair, x, y)?;
-            let size = match measure {
-                Measure::Euclidean { .. } => -value,
-                // Below 0 for fewer than chance gives, which is no strength.
-                Measure::PhaseConsistency => value,
-                _ => cut.sign.size(value),
-            };
-            reaches(size, cut.thresholds[pair.0], cut.strict).then_some(value)
+            reaches(
+                size_of(measure, cut.sign, value),
+                cut.thresholds[pair.0],
+                cut.strict,
+            )
+            .then_some(value)
         };
         let result = ChunkResult {
             edges: join::join(signal.nodes(), chunk, (cut.most, &decide), found, extra)?,
@@ -338,6 +304,16 @@ fn on_each<W: Send, R: Send>(
     })
 }
 
+/// The size of a value, which is compared with the threshold.
+fn size_of(measure: Measure, sign: Sign, value: f64) -> f64 {
+    match measure {
+        Measure::Euclidean { .. } => -value,
+        // Below 0 for fewer than chance gives, which is no strength.
+        Measure::PhaseConsistency => value,
+        _ => sign.size(value),
+    }
+}
+
 /// The value of a pair (window, i, j) in f64, by plain loops.
 fn exact_value(
     measure: Measure,
@@ -389,7 +365,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) for a plan on the CPU;
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a plan without a threshold, or of time warping; as for [`Plan::stream`].
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a plan without a threshold, or of time warping, coherence or places; as for [`Plan::stream`].
     pub fn count_on_device(
         &self,
         signal: &Signal<'_>,
@@ -402,10 +378,12 @@ impl Plan {
                 "network on a CUDA device: expected a plan on one, got one on the CPU",
             ));
         }
-        if let Measure::Warping { .. } = self.spec().measure {
-            return Err(Error::argument(
-                "network on a CUDA device: expected a correlation, whose edges are counted there, got dtw",
-            ));
+        let measure = self.spec().measure;
+        if measure.by_window() {
+            return Err(Error::argument(format!(
+                "network on a CUDA device: expected a correlation, whose edges are counted there, got {}",
+                measure.name()
+            )));
         }
         // Nothing is brought to the host: as much room as there is.
         let limits = Limits {

@@ -2,28 +2,30 @@
 //! threshold of its own, which is lowered until enough pairs reach it. The strongest of these are the strongest of all.
 //!
 //! A sample of tiles and windows gives the first thresholds. Then Fisher's z is taken for normally distributed to guess
-//! the next one. A wrong guess costs another walk, or edges that are brought in vain, and changes no edge.
+//! the next one; of distances and covariances, which have no such scale, the sample gives that, too. A wrong guess costs another walk, or edges that are brought in vain, and changes no edge.
 
 use betz_base::progress::check;
 use betz_base::{Progress, Result};
 use rayon::prelude::*;
 
-use super::{Walkers, exact_value};
+use super::sums;
+use super::{Walkers, exact_value, size_of};
 use crate::chunk::ChunkResult;
 use crate::engine::{ChunkEdges, Counts, Cut};
 use crate::plan::Plan;
 use crate::rank::RankMeasure;
 use crate::scan::{Candidate, Keep, gather, strongest_of};
 use crate::signal::Signal;
-use crate::spec::Sign;
+use crate::spec::{Measure, Sign};
 use crate::window::Chunk;
 
 /// Windows, and tiles of a device, in the sample.
 const SAMPLE_WINDOWS: usize = 64;
 const SAMPLE_TILES: usize = 8;
 
-/// No correlation reaches this threshold.
+/// No correlation reaches this threshold, and no other value the second.
 const NOTHING: f64 = 2.0;
+const FAR_BEYOND: f64 = 1e300;
 
 /// A threshold is meant for so many times the pairs that are wanted.
 const SPARE: f64 = 1.25;
@@ -45,6 +47,10 @@ const FIRST_Z: f64 = 1.0;
 /// Half a step of an f32 near 1, with room to spare: the error of values that are exact before they are rounded.
 const ROUNDED: f64 = 1e-7;
 
+/// The part of a value that sums in f64 and f32 are off by, with room to spare; and the least that phases are.
+const SUMMED: f64 = 3e-7;
+const OF_PHASES: f64 = 1e-9;
+
 /// Edges of a chunk that a device brings out at most, as far as that can be told before.
 const MOST_EDGES: usize = 1 << 28;
 
@@ -59,6 +65,7 @@ pub(super) fn most_windows(plan: &Plan) -> usize {
 /// The search for a window's threshold.
 #[derive(Debug, Clone, Copy)]
 struct Search {
+    measure: Measure,
     /// Pairs that are wanted, and all pairs.
     count: usize,
     pairs: f64,
@@ -75,12 +82,43 @@ fn upper_z(p: f64) -> f64 {
 impl Search {
     /// The threshold that every pair reaches.
     fn floor(&self) -> f64 {
-        if self.sign == Sign::Both { 0.0 } else { -1.0 }
+        match (self.measure, self.sign) {
+            (Measure::Euclidean { .. }, _) => -FAR_BEYOND,
+            (Measure::Covariance, Sign::Positive | Sign::Negative) => -FAR_BEYOND,
+            (Measure::PhaseConsistency, _) => -1.0,
+            (_, Sign::Both) => 0.0,
+            _ => -1.0,
+        }
+    }
+
+    /// The threshold that no pair reaches.
+    fn nothing(&self) -> f64 {
+        match sums::kind(self.measure) {
+            Some(_) => FAR_BEYOND,
+            None => NOTHING,
+        }
+    }
+
+    /// True if sizes are no correlations, or like them.
+    fn is_free(&self) -> bool {
+        matches!(
+            self.measure,
+            Measure::Euclidean { .. } | Measure::Covariance
+        )
+    }
+
+    /// A threshold that some pairs can reach: some covariances are infinite as f32.
+    fn clamp(&self, size: f64) -> f64 {
+        size.clamp(self.floor(), FAR_BEYOND / 2.0)
+    }
+
+    fn size(&self, value: f64) -> f64 {
+        size_of(self.measure, self.sign, value)
     }
 
     /// The z, in standard deviations, that this share of all sizes reaches; `None` if it is a large one.
     fn deviations(&self, share: f64) -> Option<f64> {
-        let one_side = if self.sign == Sign::Both {
+        let one_side = if self.floor() == 0.0 {
             share / 2.0
         } else {
             share
@@ -105,6 +143,10 @@ impl Search {
         sizes.sort_unstable_by(|a, b| b.total_cmp(a));
         let looked_at = looked_at as f64;
         let rank = (self.share() * looked_at) as usize;
+        if self.is_free() {
+            let told = sizes.get(rank.max(TOLD - 1));
+            return told.map_or(self.floor(), |size| self.clamp(*size));
+        }
         let z = |size: f64| size.min(1.0 - 1e-9).atanh();
         if rank >= TOLD {
             return (sizes.get(rank)).map_or(self.floor(), |size| self.threshold(z(*size)));
@@ -119,8 +161,13 @@ impl Search {
         }
     }
 
-    /// A lower threshold than `threshold`, which `found` pairs reach.
-    fn lower(&self, threshold: f64, found: usize) -> f64 {
+    /// A lower threshold than `threshold`, which `found` pairs reach. `sizes`: those of a sample, the largest first.
+    fn lower(&self, threshold: f64, found: usize, sizes: &[f64]) -> f64 {
+        if self.is_free() {
+            let reached = sizes.partition_point(|size| *size >= threshold);
+            let next = sizes.get(2 * reached + TOLD);
+            return next.map_or(self.floor(), |size| self.clamp(*size));
+        }
         let Some(wanted) = self.deviations(self.share()) else {
             return self.floor();
         };
@@ -136,6 +183,21 @@ impl Search {
 /// Finds a chunk's edges that reach the thresholds of a cut, in a number of tiles of every device at most, and the number of
 /// pairs in these.
 type Reach<'a> = dyn FnMut(&Cut, usize) -> Result<(ChunkResult, u64)> + 'a;
+
+/// Sizes of some pairs of every so many windows, the largest first; of none where all pairs are brought out at once.
+#[derive(Debug, Default)]
+struct Samples {
+    apart: usize,
+    sizes: Vec<Vec<f64>>,
+}
+
+impl Samples {
+    /// Those nearest before window `q`.
+    fn of(&self, q: usize) -> &[f64] {
+        let at = q.checked_div(self.apart).unwrap_or(0);
+        self.sizes.get(at).map_or(&[], Vec::as_slice)
+    }
+}
 
 /// A chunk whose windows are searched.
 struct Windows<'a> {
@@ -155,32 +217,42 @@ impl Windows<'_> {
         }
     }
 
-    fn first_thresholds(&self, reach: &mut Reach<'_>) -> Result<Vec<f64>> {
+    /// The first threshold of every window, and the sizes of each sample, the largest first, with the windows from one
+    /// sample to the next.
+    fn first_thresholds(&self, reach: &mut Reach<'_>) -> Result<(Vec<f64>, Samples)> {
         let (search, windows) = (self.search, self.chunk.windows);
         let floor = vec![search.floor(); windows];
         if search.pairs * windows as f64 <= self.plan.limits.all_pairs as f64
             || search.deviations(search.share()).is_none()
         {
-            return Ok(floor);
+            return Ok((floor, Samples::default()));
         }
         let apart = windows.div_ceil(SAMPLE_WINDOWS);
         let of_sample = |q: usize| {
             if q.is_multiple_of(apart) {
                 floor[q]
             } else {
-                NOTHING
+                search.nothing()
             }
         };
         let cut = self.cut(&(0..windows).map(of_sample).collect::<Vec<_>>());
         let (result, looked_at) = reach(&cut, SAMPLE_TILES)?;
         let ChunkEdges { indptr, r, .. } = &result.edges;
-        let first = |q: usize| {
-            let values = &r[indptr[q] as usize..indptr[q + 1] as usize];
-            let sizes = values.iter().map(|r| search.sign.size(f64::from(*r)));
-            search.first(&mut sizes.collect::<Vec<_>>(), looked_at)
+        let mut samples = Samples {
+            apart,
+            sizes: Vec::new(),
         };
-        let first: Vec<f64> = (0..windows).step_by(apart).map(first).collect();
-        Ok((0..windows).map(|q| first[q / apart]).collect())
+        let mut first = Vec::new();
+        for q in (0..windows).step_by(apart) {
+            let values = &r[indptr[q] as usize..indptr[q + 1] as usize];
+            let mut sizes: Vec<f64> = (values.iter())
+                .map(|r| search.size(f64::from(*r)))
+                .collect();
+            first.push(search.first(&mut sizes, looked_at));
+            samples.sizes.push(sizes);
+        }
+        let thresholds = (0..windows).map(|q| first[q / apart]).collect();
+        Ok((thresholds, samples))
     }
 
     /// The value of a pair in f64.
@@ -196,18 +268,27 @@ impl Windows<'_> {
         exact_value(self.plan.spec().measure, of, pair, x, y)
     }
 
+    /// Bound of the error of a value that a device has found.
+    fn bound(&self, value: f64) -> f64 {
+        let measure = self.plan.spec().measure;
+        match measure {
+            _ if RankMeasure::of(measure).is_some() => ROUNDED,
+            // Of f32: decided in f64.
+            _ if value.is_infinite() => f64::INFINITY,
+            _ if self.search.is_free() => SUMMED * value.abs(),
+            _ if sums::kind(measure).is_some() => SUMMED * value.abs() + OF_PHASES,
+            _ => self.plan.rules.margin(),
+        }
+    }
+
     /// The strongest of the edges of window `q`, and the number of those that were decided in f64.
     fn strongest(&self, edges: &ChunkEdges, q: usize) -> (Vec<Candidate>, u64) {
-        let bound = match RankMeasure::of(self.plan.spec().measure) {
-            Some(_) => ROUNDED,
-            None => self.plan.rules.margin(),
-        };
         let (mut x, mut y) = (Vec::new(), Vec::new());
         let own = edges.indptr[q] as usize..edges.indptr[q + 1] as usize;
         strongest_of(
             own.map(|e| (edges.i[e], edges.j[e], edges.r[e])),
-            (self.search.count, bound),
-            |value| self.search.sign.size(value),
+            (self.search.count, &|value| self.bound(value)),
+            |value| self.search.size(value),
             |i, j| self.exact(q, (i, j), &mut x, &mut y),
         )
     }
@@ -219,7 +300,8 @@ impl Windows<'_> {
         progress: &dyn Progress,
     ) -> Result<ChunkResult> {
         let windows = self.chunk.windows;
-        let mut thresholds = self.first_thresholds(reach)?;
+        let nothing = self.search.nothing();
+        let (mut thresholds, samples) = self.first_thresholds(reach)?;
         let mut lists = vec![Vec::new(); windows];
         let mut counts = Counts::default();
         loop {
@@ -230,15 +312,15 @@ impl Windows<'_> {
             counts.rebuilt += edges.counts.rebuilt;
             let (mut done, mut left) = (Vec::new(), false);
             for (q, threshold) in thresholds.iter_mut().enumerate() {
-                if *threshold >= NOTHING {
+                if *threshold >= nothing {
                     continue;
                 }
                 let found = (edges.indptr[q + 1] - edges.indptr[q]) as usize;
                 if found >= self.search.count || *threshold <= self.search.floor() {
                     done.push(q);
-                    *threshold = NOTHING;
+                    *threshold = nothing;
                 } else {
-                    *threshold = self.search.lower(*threshold, found);
+                    *threshold = self.search.lower(*threshold, found, samples.of(q));
                     left = true;
                 }
             }
@@ -291,6 +373,7 @@ fn windows<'a>(
         signal,
         chunk,
         search: Search {
+            measure: plan.spec().measure,
             count,
             pairs: nodes * (nodes - 1.0) / 2.0,
             sign: plan.spec().sign,
@@ -303,7 +386,7 @@ mod tests {
     use super::*;
     use crate::cases;
     use crate::oracle::reaches;
-    use crate::spec::{Measure, NetworkSpec, Threshold};
+    use crate::spec::{NetworkSpec, Threshold};
     use crate::window::Window;
 
     #[test]
@@ -312,6 +395,7 @@ mod tests {
         for sign in [Sign::Both, Sign::Positive, Sign::Negative] {
             for count in [1, 100, 4_000, 9_999, 10_000] {
                 let search = Search {
+                    measure: Measure::Pearson,
                     count,
                     pairs: 10_000.0,
                     sign,
@@ -319,7 +403,7 @@ mod tests {
                 for found in [0, 1, count / 2, count - 1] {
                     let (mut threshold, mut rounds) = (1.0, 0);
                     while threshold > search.floor() {
-                        let next = search.lower(threshold, found);
+                        let next = search.lower(threshold, found, &[]);
                         assert!(next < threshold, "{search:?}: {next} after {threshold}");
                         (threshold, rounds) = (next, rounds + 1);
                     }
@@ -344,7 +428,16 @@ mod tests {
                 continue;
             }
             let window = Window::new(20.min(signal.samples()), 5);
-            for measure in [Measure::Pearson, Measure::Spearman, Measure::Kendall] {
+            for measure in [
+                Measure::Pearson,
+                Measure::Spearman,
+                Measure::Kendall,
+                Measure::Euclidean { hold: 1 },
+                Measure::Covariance,
+                Measure::PhaseLocking,
+                Measure::ImaginaryPhaseLocking,
+                Measure::PhaseConsistency,
+            ] {
                 for (sign, threshold) in [
                     (Sign::Both, Threshold::Top(3)),
                     (Sign::Positive, Threshold::Density(0.1)),
@@ -370,12 +463,16 @@ mod tests {
                         // A walk decides in f64 what is near a threshold.
                         let searched_windows = windows(&plan, &signal, &chunk, count);
                         let (mut x, mut y) = (Vec::new(), Vec::new());
-                        let mut sizes = Vec::new();
+                        let (mut sizes, mut values) = (Vec::new(), Vec::new());
                         for q in 0..chunk.windows {
                             for e in all.indptr[q] as usize..all.indptr[q + 1] as usize {
                                 let pair = (all.i[e], all.j[e]);
                                 let exact = searched_windows.exact(q, pair, &mut x, &mut y);
-                                sizes.push(sign.size(exact.unwrap()));
+                                let size = exact.map(|value| searched_windows.search.size(value));
+                                sizes.push(size.unwrap_or(f64::NEG_INFINITY));
+                                // Sums of a device are closer than the CPU's.
+                                let of_sums = sums::kind(measure).and(exact);
+                                values.push(of_sums.map_or(all.r[e], |value| value as f32));
                             }
                         }
                         let mut reach = |cut: &Cut, _: usize| {
@@ -389,7 +486,7 @@ mod tests {
                                     if reaches(sizes[e], cut.thresholds[q], false) {
                                         edges.i.push(all.i[e]);
                                         edges.j.push(all.j[e]);
-                                        edges.r.push(all.r[e]);
+                                        edges.r.push(values[e]);
                                     }
                                 }
                                 edges.indptr.push(edges.r.len() as u64);
@@ -413,7 +510,12 @@ mod tests {
                         assert_eq!(found.indptr, expected.indptr, "{what}");
                         assert_eq!((found.i, found.j), (expected.i, expected.j), "{what}");
                         for (a, b) in found.r.iter().zip(&expected.r) {
-                            assert!((a - b).abs() <= 2e-5, "{what}: {a} {b}");
+                            // Covariances are as exact as the products of deviations.
+                            let off = match measure {
+                                Measure::Covariance => f32::INFINITY,
+                                _ => 2e-5 * b.abs().max(1.0),
+                            };
+                            assert!(a == b || (a - b).abs() <= off, "{what}: {a} {b}");
                         }
                     }
                 }

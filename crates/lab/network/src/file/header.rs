@@ -33,6 +33,13 @@ pub(super) struct Header {
     band: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     normalised: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    segment: Option<usize>,
+    /// Cycles per segment of the lowest and the highest frequency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cycles: Option<(usize, usize)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    peak: Option<bool>,
     window: usize,
     step: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +84,15 @@ impl NetworkFile {
             Measure::Warping { band, normalised } => (Some(band), Some(normalised)),
             _ => (None, None),
         };
+        let (segment, cycles, peak) = match spec.measure {
+            Measure::Coherence {
+                segment,
+                first,
+                last,
+                peak,
+            } => (Some(segment), Some((first, last)), Some(peak)),
+            _ => (None, None, None),
+        };
         let (mut threshold, mut density, mut top, mut top_per_node) = (None, None, None, None);
         match spec.threshold {
             Threshold::Absolute(value) => threshold = Some(value),
@@ -106,6 +122,9 @@ impl NetworkFile {
             earth,
             band,
             normalised,
+            segment,
+            cycles,
+            peak,
             window: spec.window.length,
             step: spec.window.step,
             threshold,
@@ -175,6 +194,15 @@ pub(super) fn meta(header: &Header) -> Result<Meta> {
             band: header.band.unwrap_or(0),
             normalised: header.normalised.unwrap_or(false),
         },
+        Some(Measure::Coherence { .. }) => {
+            let (first, last) = header.cycles.unwrap_or((1, 0));
+            Measure::Coherence {
+                segment: header.segment.unwrap_or(0),
+                first,
+                last,
+                peak: header.peak.unwrap_or(false),
+            }
+        }
         Some(Measure::SpikeTiling { .. }) => Measure::SpikeTiling {
             reach: header.reach.unwrap_or(0),
         },
