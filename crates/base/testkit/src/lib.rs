@@ -23,18 +23,47 @@ pub fn shared(file: &str) -> Option<PathBuf> {
     None
 }
 
+/// A device for one test at a time: a cap of its memory holds for all that use it.
+#[cfg(feature = "cuda")]
+pub struct Alone<T> {
+    device: T,
+    _turn: std::sync::MutexGuard<'static, ()>,
+}
+
+#[cfg(feature = "cuda")]
+impl<T> std::ops::Deref for Alone<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.device
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn alone<T>(open: impl FnOnce() -> betz_base::Result<T>) -> Option<Alone<T>> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    // A test that failed before leaves the device as it is.
+    let turn = (TURN.lock()).unwrap_or_else(std::sync::PoisonError::into_inner);
+    match open() {
+        Ok(device) => Some(Alone {
+            device,
+            _turn: turn,
+        }),
+        Err(error) => {
+            eprintln!("skipped: {}", error.message());
+            None
+        }
+    }
+}
+
 /// The first CUDA device. `None`, with a word on standard error, without one.
 #[cfg(feature = "cuda")]
-pub fn device() -> Option<betz_device::Device> {
-    betz_device::Device::cuda(0)
-        .map_err(|error| eprintln!("skipped: {}", error.message()))
-        .ok()
+pub fn device() -> Option<Alone<betz_device::Device>> {
+    alone(|| betz_device::Device::cuda(0))
 }
 
 /// The context of the first CUDA device. `None`, with a word on standard error, without one.
 #[cfg(feature = "cuda")]
-pub fn context() -> Option<std::sync::Arc<betz_device::cuda::Context>> {
-    betz_device::cuda::Context::open(0)
-        .map_err(|error| eprintln!("skipped: {}", error.message()))
-        .ok()
+pub fn context() -> Option<Alone<std::sync::Arc<betz_device::cuda::Context>>> {
+    alone(|| betz_device::cuda::Context::open(0))
 }

@@ -9,7 +9,7 @@ use crate::gram::tests::{scales, signal, worst, worst_about_means};
 use crate::solve::{self, FeatureNames, MaskPolicy, Solver};
 use betz_device::cuda::Context;
 use betz_recording::Dataset;
-use betz_testkit::context;
+use betz_testkit::{Alone, context};
 
 /// Largest error of Γ, Υ and Σa; see `worst`.
 const TOLERANCE: f64 = 2e-6;
@@ -88,7 +88,7 @@ fn every_case(wanted: GramPath, tolerance: f64) {
     for case in cases::all() {
         let run = || {
             normal_equations(
-                std::slice::from_ref(&context),
+                std::slice::from_ref(&*context),
                 &case.data,
                 &case.bank,
                 None,
@@ -118,7 +118,7 @@ fn a_busy_regular_channel_among_silent_ones_keeps_its_digits() {
             (GramPath::Dense, DENSE_TOLERANCE),
         ] {
             let got = normal_equations(
-                std::slice::from_ref(&context),
+                std::slice::from_ref(&*context),
                 data,
                 bank,
                 None,
@@ -154,7 +154,7 @@ fn an_hour_keeps_its_digits() {
         (GramPath::Dense, DENSE_TOLERANCE),
     ] {
         let got = normal_equations(
-            std::slice::from_ref(&context),
+            std::slice::from_ref(&*context),
             data,
             bank,
             None,
@@ -187,7 +187,7 @@ fn a_channel_that_falls_silent_keeps_its_digits() {
     let expected = crate::gram::event::normal_equations(data, bank, 0, &()).unwrap();
     let run = || {
         normal_equations(
-            std::slice::from_ref(&context),
+            std::slice::from_ref(&*context),
             data,
             bank,
             None,
@@ -220,7 +220,7 @@ fn what_varies_is_known_wherever_zero_is_on_a_device() {
                 let mut wanted = Request::new(&data.view(), &bank, None, 0, GramPath::Auto);
                 assert_eq!(wanted.path, GramPath::Dense);
                 wanted.precision = precision;
-                let contexts = std::slice::from_ref(&context);
+                let contexts = std::slice::from_ref(&*context);
                 let (sums, _) = device_sums(contexts, &data.view(), &wanted, &())
                     .unwrap()
                     .unwrap();
@@ -281,7 +281,7 @@ fn event_path_equals_the_oracle_on_random_shapes() {
         let (data, bank, name) = (&case.data, &case.bank, &case.name);
         let expected = oracle::normal_equations(data, bank, None, delay).unwrap();
         let (mut got, _) = normal_equations(
-            std::slice::from_ref(&context),
+            std::slice::from_ref(&*context),
             data,
             bank,
             None,
@@ -309,7 +309,7 @@ fn event_path_equals_the_dense_path_on_large_shapes() {
         let (expected, _) =
             crate::gram::normal_equations(&data, &bank, None, 0, GramPath::Dense, &()).unwrap();
         let (mut got, _) = normal_equations(
-            std::slice::from_ref(&context),
+            std::slice::from_ref(&*context),
             &data,
             &bank,
             None,
@@ -334,7 +334,7 @@ fn the_device_solves_as_the_cpu_does() {
     let mut solved = 0;
     for case in cases::all() {
         let request = request(&case, GramPath::Event);
-        let contexts = std::slice::from_ref(&context);
+        let contexts = std::slice::from_ref(&*context);
         let Ok(Some((sums, _))) = device_sums(contexts, &case.data.view(), &request, &()) else {
             continue;
         };
@@ -385,7 +385,7 @@ fn a_failed_operation_leaves_the_device_usable() {
     let case = cases::all().remove(0);
     let run = |data: &Dataset| {
         normal_equations(
-            std::slice::from_ref(&context),
+            std::slice::from_ref(&*context),
             data,
             &case.bank,
             None,

@@ -1,7 +1,6 @@
 //! The device against the threads, spike for spike; skipped where there is none.
 
-use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use betz_device::cuda::Context;
 use betz_testkit::context;
@@ -17,29 +16,6 @@ use crate::{
 
 #[path = "../../../tests/spiking/cases.rs"]
 mod cases;
-
-/// The device for one test at a time: a cap of its memory holds for all.
-struct DeviceGuard {
-    context: Arc<Context>,
-    _guard: MutexGuard<'static, ()>,
-}
-
-impl Deref for DeviceGuard {
-    type Target = Arc<Context>;
-
-    fn deref(&self) -> &Arc<Context> {
-        &self.context
-    }
-}
-
-fn device() -> Option<DeviceGuard> {
-    static ONE: Mutex<()> = Mutex::new(());
-    let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(DeviceGuard {
-        context: context()?,
-        _guard: guard,
-    })
-}
 
 fn options(network: &Network) -> Options {
     Options {
@@ -162,7 +138,7 @@ fn agree(context: &Arc<Context>, network: &Network, steps: u64, name: &str) {
 
 #[test]
 fn cuda_gives_the_spikes_of_the_threads() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     for (i, network) in cases::cases().iter().enumerate() {
         agree(&context, network, 150, &format!("case {i}"));
     }
@@ -170,7 +146,7 @@ fn cuda_gives_the_spikes_of_the_threads() {
 
 #[test]
 fn cuda_gives_the_spikes_of_named_models() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     let pd14 = models::pd14(0.05, 5).unwrap();
     agree(&context, &pd14, 1_500, "pd14");
     let brunel = models::brunel(0.3, 5.0, 2.0, 2).unwrap();
@@ -191,7 +167,7 @@ fn cuda_gives_the_spikes_of_named_models() {
 
 #[test]
 fn cuda_integrates_models_as_the_threads_do() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     let mut network = cases::zoo(3);
     // Listed spikes are fired on the CPU.
     network.populations.pop();
@@ -246,7 +222,7 @@ fn cuda_integrates_models_as_the_threads_do() {
 
 #[test]
 fn cuda_reports_potentials_that_leave_the_numbers() {
-    let Some(_device) = device() else { return };
+    let Some(_device) = context() else { return };
     let mut network = Network::new(0.1, 1);
     let mut population = Population::new("far", 10);
     population.neuron = Neuron::Model(crate::NeuronModel::new("lif"));
@@ -272,7 +248,7 @@ fn cuda_reports_potentials_that_leave_the_numbers() {
 
 #[test]
 fn cuda_lists_hold_what_fires_at_once() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     // Every neuron fires in step 0: more than lists hold, more than a message holds.
     let mut network = models::pd14(0.08, 5).unwrap();
     for population in &mut network.populations {
@@ -283,7 +259,7 @@ fn cuda_lists_hold_what_fires_at_once() {
 
 #[test]
 fn cuda_takes_spikes_and_currents_by_call() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     let mut network = Network::new(0.1, 3);
     let mut sources = Population::new("in", 40);
     sources.neuron = Neuron::Source;
@@ -353,7 +329,7 @@ fn cuda_takes_spikes_and_currents_by_call() {
 
 #[test]
 fn cuda_refuses_what_it_has_no_room_for() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     let network = models::pd14(0.05, 5).unwrap();
     // Every cap from nothing on: refused with the plan, or built; never half of it.
     let mut built = 0;
@@ -434,7 +410,7 @@ fn learning_networks() -> Vec<(&'static str, Network)> {
 
 #[test]
 fn cuda_learns_as_the_threads_do() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     for (name, network) in learning_networks() {
         let build = |device| {
             let options = Options {
@@ -491,7 +467,7 @@ fn cuda_learns_as_the_threads_do() {
 
 #[test]
 fn cuda_streams_what_it_has_no_room_for() {
-    let Some(context) = device() else { return };
+    let Some(context) = context() else { return };
     let mut network = Network::new(0.1, 3);
     let mut population = Population::new("e", 3_000);
     population.poisson = Some(crate::Poisson {

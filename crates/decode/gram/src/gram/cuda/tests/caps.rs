@@ -172,7 +172,7 @@ fn a_cap_too_small_leaves_the_device_usable() {
     let case = cases::all().remove(0);
     let run = |path| {
         normal_equations(
-            std::slice::from_ref(&context),
+            std::slice::from_ref(&*context),
             &case.data,
             &case.bank,
             None,

@@ -50,7 +50,7 @@ fn tf32_is_as_far_off_as_it_says() {
             precision,
             ..Request::new(&data.view(), &bank, None, 0, GramPath::Dense)
         };
-        let contexts = std::slice::from_ref(&context);
+        let contexts = std::slice::from_ref(&*context);
         let sums = device_sums(contexts, &data.view(), &request, &()).unwrap();
         let (sums, _) = sums.unwrap();
         (sums.download(&context).unwrap(), sums.sampled)

@@ -14,7 +14,7 @@ use betz_device::cuda::has_transforms;
 const LAG_TOLERANCE: f64 = 5e-5;
 
 /// The first device, if cuFFT is there, too.
-fn device_that_transforms(test: &str) -> Option<Arc<Context>> {
+fn device_that_transforms(test: &str) -> Option<Alone<Arc<Context>>> {
     let context = context()?;
     if !has_transforms() {
         eprintln!("{test}: skipped: no cuFFT");

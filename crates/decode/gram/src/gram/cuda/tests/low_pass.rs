@@ -65,7 +65,7 @@ fn rounds_and_blocks_behind_a_low_pass_do_not_show() {
     close(&case, &expected, &mut got, DENSE_TOLERANCE);
     // From the smallest that works up, no run takes more than its cap.
     let capped = MemoryCap::at(&context, 1);
-    let contexts = std::slice::from_ref(&context);
+    let contexts = std::slice::from_ref(&*context);
     let request = request_behind(&case, low_pass);
     let refused = device_sums(contexts, &case.data.view(), &request, &());
     drop(capped);
@@ -90,7 +90,7 @@ fn with_peak<T>(context: &Context, work: impl FnOnce() -> T) -> (T, u64) {
 #[test]
 fn caps_hold_where_the_low_pass_takes_most() {
     let Some(context) = context() else { return };
-    let contexts = std::slice::from_ref(&context);
+    let contexts = std::slice::from_ref(&*context);
     for (channels, filters) in [(400, &[(10.0, 0)][..]), (61, &[(10.0, 1), (3.0, 4)])] {
         let bounds = [(0, 4000), (4100, 9000)];
         let spikes = cases::random_spikes(5, channels as u32, 9000, 20_000);

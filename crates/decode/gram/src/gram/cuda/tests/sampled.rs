@@ -9,7 +9,7 @@ use betz_runtime::psc::SampledFilter;
 const WAYS: [SampledWay; 2] = [SampledWay::Gather, SampledWay::Transform];
 
 /// The first device, if cuFFT is there, too.
-fn device_that_transforms(test: &str) -> Option<Arc<Context>> {
+fn device_that_transforms(test: &str) -> Option<Alone<Arc<Context>>> {
     let context = context()?;
     if !has_transforms() {
         eprintln!("{test}: skipped: no cuFFT");
@@ -81,7 +81,7 @@ fn sampled_filters_equal_the_oracle_either_way_and_repeat_bit_by_bit() {
     let Some(context) = device_that_transforms("sampled filters") else {
         return;
     };
-    let contexts = std::slice::from_ref(&context);
+    let contexts = std::slice::from_ref(&*context);
     for case in cases::sampled() {
         let (data, bank, delay) = (&case.data, &case.bank, case.delay_steps);
         for low_pass in [
@@ -163,7 +163,7 @@ fn long_kernels_and_rounds_do_not_show() {
     let Some(context) = device_that_transforms("long kernels") else {
         return;
     };
-    let contexts = std::slice::from_ref(&context);
+    let contexts = std::slice::from_ref(&*context);
     for case in long_cases() {
         close_by_either(contexts, &case, None);
         let low_pass = LowPass {
@@ -193,7 +193,7 @@ fn trials_shorter_than_a_kernel_do_not_mix() {
             bank: FilterBank::with_sampled(vec![], vec![filter("long", 1500, start)]).unwrap(),
             delay_steps,
         };
-        close_by_either(std::slice::from_ref(&context), &case, None);
+        close_by_either(std::slice::from_ref(&*context), &case, None);
     }
 }
 
@@ -203,7 +203,7 @@ fn sampled_filters_keep_to_every_cap() {
     let Some(context) = device_that_transforms("caps of sampled filters") else {
         return;
     };
-    let contexts = std::slice::from_ref(&context);
+    let contexts = std::slice::from_ref(&*context);
     for case in long_cases() {
         for low_pass in [
             None,
@@ -244,7 +244,7 @@ fn devices_share_the_time_of_sampled_filters() {
     let Some(context) = device_that_transforms("several devices") else {
         return;
     };
-    let contexts = vec![context; 3];
+    let contexts = vec![Arc::clone(&context); 3];
     for case in cases::sampled().into_iter().chain(long_cases()) {
         close_by_either(&contexts, &case, None);
         let low_pass = LowPass {
@@ -261,7 +261,7 @@ fn sampled_filters_at_lower_precision_say_how_far_off_they_are() {
     let Some(context) = device_that_transforms("sampled filters in TF32") else {
         return;
     };
-    let contexts = std::slice::from_ref(&context);
+    let contexts = std::slice::from_ref(&*context);
     let case = &long_cases()[0];
     let (data, bank, delay) = (&case.data, &case.bank, case.delay_steps);
     let (expected, _) =

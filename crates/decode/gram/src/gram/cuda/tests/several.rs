@@ -13,7 +13,7 @@ fn devices_that_share_time_add_up() {
         there.contexts().to_vec()
     } else {
         eprintln!("several devices: one device takes three parts");
-        vec![first; 3]
+        vec![Arc::clone(&first); 3]
     };
     for case in cases::all() {
         let (data, bank, delay) = (&case.data, &case.bank, case.delay_steps);
