@@ -119,7 +119,7 @@ fn a_device_gives_the_edges_of_its_recorded_rows() {
         let told = json(
             folder,
             &format!(
-                "live {address} {average} {edges} --windows {last} --out live.npz --behind 60min --quiet"
+                "live {address}?channels=8 {average} {edges} --windows {last} --out live.npz --behind 60min --quiet"
             ),
         );
         device.wait().unwrap();
