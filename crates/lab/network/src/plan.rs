@@ -221,13 +221,14 @@ impl Plan {
         self
     }
 
-    /// The same on `device`, which works on Pearson correlations (and the information made of them) and on rank
-    /// correlations with every [`Threshold`] but [`Threshold::TopPerNode`], on time warping, on coherence,
-    /// and, with [`Threshold::Absolute`], on places, Euclidean distances, covariances and phase locking. A CUDA device that the user named ([`Device::is_explicit`]) does it
+    /// The same on `device`, which works on Pearson correlations (and the information made of them), rank correlations,
+    /// Euclidean distances, covariances and phase locking with every [`Threshold`] but [`Threshold::TopPerNode`], on time
+    /// warping and coherence with all, and on places with [`Threshold::Absolute`]. It does not work on lagged and partial
+    /// correlations. A CUDA device that the user named ([`Device::is_explicit`]) does it
     /// however little there is to do; [`Device::auto`] leaves to the CPU's threads what they do about as
     /// fast as CUDA starts, what CUDA has no kernel for, and the rest of the work where the device falls
     /// short of memory. The edges are the same. Pearson's values are within 10⁻⁵ of f64's, not bit for bit
-    /// the CPU's; those of rank correlations and of time warping are.
+    /// the CPU's; those of rank correlations, time warping, coherence and places are.
     ///
     /// # Errors
     /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) where the user named a CUDA device that

@@ -42,6 +42,12 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
             "network on a CUDA device: expected {what}, got {got}"
         )))
     };
+    let other = |got: &str| {
+        refuse(
+            "another measure than lagged, partial or sttc",
+            got.to_owned(),
+        )
+    };
     match spec.measure {
         Measure::Warping { band, .. } => {
             return match band.min(spec.window.length - 1) > MOST_BAND {
@@ -57,37 +63,19 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
             return Ok(());
         }
         Measure::Distance { .. } => {
-            // All pairs' distances would have to be sorted by time; the CPU does it for few nodes.
             return refuse("a threshold for distance", format!("{:?}", spec.threshold));
         }
+        Measure::Lagged { .. } => {
+            return other("lagged, whose lags the CPU correlates side by side");
+        }
         Measure::Partial => {
-            return refuse(
-                "another measure than partial, whose every window is one factorisation of a matrix in f64",
-                "partial".to_owned(),
-            );
+            return other("partial, for which the CPU inverts a matrix in every window");
         }
-        Measure::SpikeTiling { .. } => {
-            return refuse(
-                "another measure than sttc, whose few spikes the CPU counts",
-                "sttc".to_owned(),
-            );
-        }
+        Measure::SpikeTiling { .. } => return other("sttc, whose spike times the CPU compares"),
         _ => {}
     }
     let ranks = RankMeasure::of(spec.measure).is_some();
     let sums = sums::kind(spec.measure).is_some();
-    if !(ranks
-        || sums
-        || matches!(
-            spec.measure,
-            Measure::Pearson | Measure::GaussianInformation
-        ))
-    {
-        return refuse(
-            "another measure than lagged, whose lags share panels on the CPU",
-            spec.measure.name().to_owned(),
-        );
-    }
     if spec.taper != Taper::Rectangular {
         return refuse("no taper", spec.taper.name().to_owned());
     }

@@ -10,7 +10,7 @@ use betz_kernels::network as kernels;
 use betz_kernels::network::{BLOCK, NetworkRankWalk, NetworkRanks, NetworkSigns};
 
 use super::shape::int;
-use super::walker::{Edges, Sizes, States, WalkRequest};
+use super::walker::{Edges, Sizes, States, WalkRequest, begin_walk};
 use crate::oracle::TIE;
 use crate::rank::{RankMeasure, all_pairs, new_pairs};
 use crate::window::{Chunk, Window};
@@ -340,12 +340,8 @@ impl Ranks {
         edges: &mut Edges,
     ) -> Result<Buffer<u64>> {
         let shape = input.shape;
-        let mut given = [0_u64; kernels::TALLY];
-        given[kernels::CAPACITY] = edges.keys.len() as u64;
-        let mut tally = self.context.upload(&given)?;
         let items = range.len() * shape.windows.div_ceil(shape.group());
-        let resident = self.context.info().multiprocessors.max(1) * RESIDENT;
-        let blocks = u32::try_from(items).unwrap_or(u32::MAX).min(resident);
+        let (mut tally, blocks) = begin_walk(&self.context, edges, items, RESIDENT)?;
         // As `oracle::reaches` has it.
         let tie = if asked.strict { TIE } else { -TIE };
         let limit: Vec<f64> = asked.thresholds.iter().map(|t| t + tie).collect();

@@ -10,7 +10,7 @@ use betz_kernels::network as kernels;
 use betz_kernels::network::{NetworkSumPrepare, NetworkSums};
 
 use super::shape::int;
-use super::walker::{Edges, Sizes, States, WalkRequest};
+use super::walker::{Edges, Sizes, States, WalkRequest, begin_walk};
 use crate::block::direct;
 use crate::spec::Measure;
 use crate::window::{Chunk, Window};
@@ -206,13 +206,9 @@ impl Sums {
         edges: &mut Edges,
     ) -> Result<Buffer<u64>> {
         let shape = input.shape;
-        let mut given = [0_u64; kernels::TALLY];
-        given[kernels::CAPACITY] = edges.keys.len() as u64;
-        let mut tally = self.context.upload(&given)?;
         let threshold = self.context.upload(&asked.thresholds)?;
         let items = range.len() * shape.runs();
-        let resident = self.context.info().multiprocessors.max(1) * RESIDENT;
-        let blocks = u32::try_from(items).unwrap_or(u32::MAX).min(resident);
+        let (mut tally, blocks) = begin_walk(&self.context, edges, items, RESIDENT)?;
         self.walk.launch(
             (blocks, 1, 1),
             THREADS,

@@ -180,10 +180,33 @@ fn what_a_device_cannot_do_is_refused_by_name() {
     let window = Window::new(50, 1);
     let pearson = NetworkSpec::pearson(window);
     for (spec, named) in [
-        (NetworkSpec::new(Measure::Partial, window), "partial"),
         (
-            NetworkSpec::new(Measure::Covariance, window).threshold(Threshold::Density(0.01)),
-            "covariance",
+            NetworkSpec::new(Measure::Partial, window),
+            "partial, for which the CPU inverts",
+        ),
+        (
+            NetworkSpec::new(Measure::Lagged { lags: 3 }, window),
+            "lagged, whose lags the CPU",
+        ),
+        (
+            NetworkSpec::new(Measure::SpikeTiling { reach: 3 }, window),
+            "sttc, whose spike times the CPU",
+        ),
+        (
+            NetworkSpec::new(
+                Measure::Distance {
+                    near: 3,
+                    gap: 0,
+                    earth: false,
+                },
+                window,
+            )
+            .threshold(Threshold::Top(5)),
+            "a threshold for distance",
+        ),
+        (
+            NetworkSpec::new(Measure::Covariance, window).threshold(Threshold::TopPerNode(5)),
+            "strongest 5 per node",
         ),
         (
             NetworkSpec::new(Measure::Kendall, Window::new(1861, 1)),
@@ -203,6 +226,16 @@ fn what_a_device_cannot_do_is_refused_by_name() {
         Threshold::Top(5),
     ] {
         can(&pearson.threshold(threshold), 1000).unwrap();
+    }
+    for measure in [
+        Measure::Covariance,
+        Measure::PhaseConsistency,
+        Measure::coherence(10, None, 1.0, true).unwrap(),
+    ] {
+        let spec = NetworkSpec::new(measure, window);
+        for threshold in [Threshold::Absolute(0.5), Threshold::Density(0.01)] {
+            can(&spec.threshold(threshold), 1000).unwrap();
+        }
     }
     let spearman = NetworkSpec::new(Measure::Spearman, window).threshold(Threshold::Absolute(0.5));
     can(&spearman, 1000).unwrap();

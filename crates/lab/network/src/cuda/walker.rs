@@ -71,6 +71,21 @@ pub(super) struct Edges {
     pub(super) values: Buffer<f32>,
 }
 
+/// The counts that a walk begins with, and its blocks: `resident` on a multiprocessor at once, for so many items.
+pub(super) fn begin_walk(
+    context: &Context,
+    edges: &Edges,
+    items: usize,
+    resident: u32,
+) -> Result<(Buffer<u64>, u32)> {
+    let mut given = [0_u64; kernels::TALLY];
+    given[kernels::CAPACITY] = edges.keys.len() as u64;
+    let tally = context.upload(&given)?;
+    let at_once = context.info().multiprocessors.max(1) * resident;
+    let blocks = u32::try_from(items).unwrap_or(u32::MAX).min(at_once);
+    Ok((tally, blocks))
+}
+
 /// Memory and time of a chunk on a device.
 pub(super) struct Sizes {
     /// Blocks of nodes.
