@@ -9,12 +9,15 @@
 //! gpu-bundle/gpu_network strongest                    # densities and the strongest pairs
 //! gpu-bundle/gpu_network warp                         # dynamic time warping
 //! gpu-bundle/gpu_network sums                         # distances, covariances and phase locking
+//! gpu-bundle/gpu_network pairs                        # coherence, and places near for a time
 //! ```
 //! Videos of grey levels, smooth in space and time, W = 200, every window: `small` 50 × 80 pixels and 100
 //! windows, `headline` 130 × 172 and 801, each with 0, 0.01 % and 0.5 % of the pairs. `two`: 150 × 200 pixels on
 //! one device and on all. `ranks`: 50 × 80 pixels beside the CPU, then the headline's on the device alone, without
 //! equal samples and with them. `strongest`: 1,000 pairs and 0.1 % of the pairs of every window, three runs. `warp`: 60 × 80 pixels, W = 200 every 50, bands of 10, 20 and
-//! 60, beside the CPU. `sums`: 4,000 nodes beside the CPU, then the headline's on the device alone. Medians of ten warm runs, of ranks five; the edges of both are compared. Says so and ends where
+//! 60, beside the CPU. `sums`: 4,000 nodes beside the CPU, then the headline's on the device alone. `pairs`: coherence of 4,000 and 22,360 nodes, W = 200,
+//! segments of 50, and 2,000 and 20,000 animals that wander about a field, near for 30 of 60 instants; the smaller ones beside
+//! the CPU. Medians of ten warm runs, of ranks five; the edges of both are compared. Says so and ends where
 //! there is no device.
 
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -228,8 +231,19 @@ fn ranks(device: &Device) {
 fn strongest(device: &Device) {
     for (height, width, frames) in [(50, 80, 299), (130, 172, 1000)] {
         let samples = video(height, width, frames);
-        let signal = Signal::new(&samples, height * width).unwrap();
-        for measure in [Measure::Pearson, Measure::Spearman, Measure::Kendall] {
+        let phases: Vec<f32> = samples.iter().map(|v| f32::from(*v) * 0.05).collect();
+        for measure in [
+            Measure::Pearson,
+            Measure::Spearman,
+            Measure::Kendall,
+            Measure::Euclidean { hold: 1 },
+            Measure::Covariance,
+            Measure::PhaseLocking,
+        ] {
+            let signal = match measure {
+                Measure::PhaseLocking => Signal::new(&phases, height * width).unwrap(),
+                _ => Signal::new(&samples, height * width).unwrap(),
+            };
             for keep in [Threshold::Top(1000), Threshold::Density(1e-3)] {
                 let plan = Plan::new(&spec_of(measure, 1, 0.5).threshold(keep), &signal).unwrap();
                 let cuda = plan.clone().on(device).unwrap();
@@ -346,6 +360,67 @@ fn warp(device: &Device) {
     }
 }
 
+/// Coherence, and places that are near for a time; edges and their ends are compared with the CPU's.
+fn pairs(device: &Device) {
+    let time = |spec: &NetworkSpec, signal: &Signal<'_>, beside: bool| {
+        let plan = Plan::new(spec, signal).unwrap();
+        let cuda = plan.clone().on(device).unwrap();
+        let (_, edges, hash) = run(&cuda, signal);
+        let seconds = median((0..3).map(|_| run(&cuda, signal).0).collect());
+        println!(
+            "{:?}, {:?}: {} nodes, {} windows, {edges} edges, {seconds:.3} s with edges on the host",
+            spec.measure,
+            spec.threshold,
+            signal.nodes(),
+            plan.windows().len(),
+        );
+        if beside {
+            let (cpu, expected, same) = run(&plan, signal);
+            assert_eq!((edges, hash), (expected, same));
+            println!(
+                "  CPU {cpu:.3} s, {:.1} times as long, the same edges",
+                cpu / seconds
+            );
+        }
+    };
+    for (height, width, beside) in [(50, 80, true), (130, 172, false)] {
+        let samples = video(height, width, 299);
+        let signal = Signal::new(&samples, height * width).unwrap();
+        for band in [None, Some((0.1, 0.2))] {
+            let measure = Measure::coherence(50, band, 1.0, false).unwrap();
+            let spec = NetworkSpec::new(measure, Window::new(200, 20))
+                .max_edges(u64::MAX)
+                .threshold(Threshold::Absolute(0.8));
+            time(&spec, &signal, beside);
+            if beside {
+                time(&spec.threshold(Threshold::Top(1000)), &signal, true);
+            }
+        }
+    }
+    for (animals, side, beside) in [(2_000_u32, 2e3, true), (20_000, 6e3, false)] {
+        let mut places: Vec<f64> = (0..2 * animals)
+            .map(|at| side * f64::from(between(at)))
+            .collect();
+        let mut field = Vec::new();
+        for t in 0..600 {
+            for (at, place) in (0..).zip(&mut places) {
+                let random = between(t * 2 * animals + at + 1_000_003);
+                *place = (*place + 4.0 * f64::from(random) - 2.0).clamp(0.0, side);
+                field.push(*place);
+            }
+        }
+        let signal = Signal::places(&field, animals as usize, 2).unwrap();
+        let measure = Measure::Distance {
+            near: 30,
+            gap: 3,
+            earth: false,
+        };
+        let spec =
+            NetworkSpec::new(measure, Window::new(60, 60)).threshold(Threshold::Absolute(12.0));
+        time(&spec, &signal, beside);
+    }
+}
+
 /// A number from 0 to 1 that looks random.
 fn between(at: u32) -> f32 {
     (at.wrapping_mul(0x9e37_79b9) >> 8) as f32 / (1 << 24) as f32
@@ -375,6 +450,9 @@ fn main() {
     }
     if asked.iter().any(|a| a == "sums") {
         sums(&device);
+    }
+    if asked.iter().any(|a| a == "pairs") {
+        pairs(&device);
     }
     if asked.iter().any(|a| a == "warp") {
         warp(&device);

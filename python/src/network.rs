@@ -196,7 +196,9 @@ impl<'py> Samples<'py> {
 /// One of `threshold` (values that reach it), `density` (share of all pairs), `top` (pairs of each window) and
 /// `top_per_node`; `measure` as `betz network compute --measure` has them, `lags` for "lagged"; `sign`: "both", "pos",
 /// "neg"; with `measure="distance"` the signal is places, (samples, nodes, 2 or 3), that must be near for `near` samples (the
-/// window unless given) with up to `gap` between near ones, latitudes and longitudes if `earth`; `strict`: beyond the threshold instead of reaching it. With `shard=(k, n)` a `NetworkPart`: share k, from 1, of n of
+/// window unless given) with up to `gap` between near ones, latitudes and longitudes if `earth`; with `measure="coherence"` `segment` samples (a quarter of the window
+/// unless given), the `frequencies` (low, high) in cycles per sample (hertz times the seconds between samples; all above 0
+/// unless given), and their mean, or their largest value if `peak`; `strict`: beyond the threshold instead of reaching it. With `shard=(k, n)` a `NetworkPart`: share k, from 1, of n of
 /// the windows, of all of which `betz.join` makes the network.
 ///
 /// >>> import numpy as np, betz
@@ -206,7 +208,7 @@ impl<'py> Samples<'py> {
 /// >>> len(network), network.communities(0).tolist()
 /// (9, [0, 0, 0, 1, 1, 1])
 #[pyfunction]
-#[pyo3(signature = (signal, *, window, step=None, threshold=None, density=None, top=None, top_per_node=None, measure="pearson", lags=0, near=None, gap=0, earth=false, sign="both", strict=false, device="cpu", shard=None, progress=None))]
+#[pyo3(signature = (signal, *, window, step=None, threshold=None, density=None, top=None, top_per_node=None, measure="pearson", lags=0, near=None, gap=0, earth=false, segment=None, frequencies=None, peak=false, sign="both", strict=false, device="cpu", shard=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
 pub(crate) fn network<'py>(
     py: Python<'py>,
@@ -222,6 +224,9 @@ pub(crate) fn network<'py>(
     near: Option<usize>,
     gap: usize,
     earth: bool,
+    segment: Option<usize>,
+    frequencies: Option<(f64, f64)>,
+    peak: bool,
     sign: &str,
     strict: bool,
     device: &str,
@@ -249,6 +254,9 @@ pub(crate) fn network<'py>(
                 gap,
                 earth,
             },
+            Measure::Coherence { .. } => {
+                Measure::coherence(segment.unwrap_or(window / 4), frequencies, 1.0, peak)?
+            }
             other => other,
         };
         let sign = Sign::named(sign).ok_or_else(|| {

@@ -294,6 +294,22 @@ def test_networks_pickle():
         betz.Network.from_bytes(b"BETZNETP")
 
 
+def test_coherence_of_networks():
+    signal = rng.normal(size=(400, 5)) + 0.7 * rng.normal(size=(400, 1))
+    asked = dict(window=200, step=100, threshold=0.0, measure="coherence", segment=50)
+    band = betz.network(signal, frequencies=(0.1, 0.2), **asked)
+    peak = betz.network(signal, peak=True, **asked)
+    assert len(band) == 3 and len(band.r) == 30
+    assert (peak.r >= betz.network(signal, **asked).r).all()
+    again = pickle.loads(pickle.dumps(band))
+    np.testing.assert_array_equal(again.r, band.r)
+    coherence = pytest.importorskip("scipy.signal").coherence
+    f, values = coherence(signal[:200, 0], signal[:200, 1], nperseg=50)
+    inside = (f >= 0.1 - 1e-9) & (f <= 0.2 + 1e-9)
+    np.testing.assert_allclose(band.r[0], values[inside].mean(), atol=1e-6)
+    np.testing.assert_allclose(peak.r[0], values[1:].max(), atol=1e-6)
+
+
 def test_without_numpy_the_import_says_so():
     program = "import sys; sys.modules['numpy'] = None\nimport betz"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -112,6 +112,8 @@ R = betz.Recording
         (lambda: betz.mine(R.from_counts(X, 0.02), delays=(0, 1), threshold=3), TypeError, r"delays: expected a list of intervals \(low, high\)"),
         (lambda: betz.mine(R.from_counts(X, 0.02), delays=[(0, 1)], threshold=-3), ValueError, r"threshold: .*got -3 \(int\)"),
         (lambda: betz.network(X, window=2.5, top=2), TypeError, r"window: expected a whole number of at least 0, got 2.5 \(float\)"),
+        (lambda: betz.network(X, window=100, top=2, measure="coherence", segment=80), ValueError, "segment: expected 4 to 66 samples"),
+        (lambda: betz.network(X, window=100, top=2, measure="coherence", frequencies=(0.3, 0.2)), ValueError, "expected a lower and a higher one"),
         (lambda: betz.network(X, window=100), ValueError, "exactly one of threshold=, density=, top="),
         (lambda: betz.sort.train(X, 30000, 0.195, [(0, 0)] * 4), TypeError, r"samples: expected a contiguous int16 array .*, got ndarray of dtype int64.*ascontiguousarray"),
         (lambda: betz.sort.train(X.astype(np.int16), 30000, 0.195, 3), TypeError, r"places: expected one \(x, y\)"),

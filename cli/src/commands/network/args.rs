@@ -46,6 +46,20 @@ pub(crate) fn span(text: &str) -> Result<Span, String> {
         })
 }
 
+/// `8-13`: a lower and a higher frequency in Hz.
+fn band_of_frequencies(text: &str) -> Result<(f64, f64), String> {
+    let hertz = |text: &str| -> Option<f64> {
+        let number: f64 = text.trim().parse().ok()?;
+        (0.0..f64::INFINITY).contains(&number).then_some(number)
+    };
+    (text.trim().trim_end_matches("Hz").split_once('-'))
+        .and_then(|(low, high)| Some((hertz(low)?, hertz(high)?)))
+        .filter(|(low, high)| low <= high)
+        .ok_or_else(|| {
+            format!("expected a lower and a higher frequency in Hz such as 8-13, got {text:?}")
+        })
+}
+
 /// A count that may be written as 1e9.
 fn many(text: &str) -> Result<u64, String> {
     let whole = || {
@@ -139,7 +153,7 @@ pub(crate) enum FdrName {
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("keep").required(true).multiple(false),
-    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes), (frames, height, width) or (frames, height, width, 3), or `positions` (samples, nodes, 2 or 3), and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and one value per node on each line, frames, or a recording of spikes. Frames are a folder of .png, .tif, .bmp, .pgm or .ppm images of one format, a .tif of many pages, a video (.mp4, .avi and others, through the program ffmpeg), or raw bytes (--frames). Optional arrays of the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) computes pearson, gaussian-information, spearman and kendall with --threshold, --density, --top or --surrogates, dtw, and with --threshold euclidean, covariance, plv, ciplv and ppc."
+    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes), (frames, height, width) or (frames, height, width, 3), or `positions` (samples, nodes, 2 or 3), and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and one value per node on each line, frames, or a recording of spikes. Frames are a folder of .png, .tif, .bmp, .pgm or .ppm images of one format, a .tif of many pages, a video (.mp4, .avi and others, through the program ffmpeg), or raw bytes (--frames). Optional arrays of the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) computes all measures but lagged, partial and sttc: with --threshold, --density or --top (distance with --threshold only), and pearson, gaussian-information, spearman and kendall with --surrogates."
 )]
 pub struct Compute {
     #[command(flatten)]
@@ -221,7 +235,7 @@ pub(crate) struct InputArgs {
 #[command(next_help_heading = "Edges")]
 pub(crate) struct Edges {
     /// Similarity of two nodes: pearson, spearman, kendall, covariance, euclidean,
-    /// gaussian-information, lagged, partial or dtw (time warping); distance for places that change;
+    /// gaussian-information, lagged, partial, coherence or dtw (time warping); distance for places that change;
     /// plv, ciplv and ppc for a signal of phases in radians; sttc (spike-time
     /// tiling) for a recording
     #[arg(long, value_name = "NAME", default_value = "pearson", value_parser = measures(), hide_possible_values = true)]
@@ -281,6 +295,16 @@ pub(crate) struct Edges {
     /// Subtract each window's mean and divide by its standard deviation before --measure dtw
     #[arg(long)]
     pub(crate) normalise: bool,
+    /// Length of a segment for --measure coherence, in samples or time; each begins half a segment
+    /// after the one before [default: a quarter of the window]
+    #[arg(long, value_name = "N|TIME", value_parser = span)]
+    pub(crate) segment: Option<Span>,
+    /// Frequencies in Hz for --measure coherence, such as 8-13 [default: all above 0]
+    #[arg(long, value_name = "LOW-HIGH", value_parser = band_of_frequencies)]
+    pub(crate) frequencies: Option<(f64, f64)>,
+    /// Take the largest coherence of the frequencies instead of the mean
+    #[arg(long)]
+    pub(crate) peak: bool,
     /// Number of edges over all windows at which the command stops
     #[arg(long, value_name = "N", value_parser = many, default_value = "1e9")]
     pub(crate) max_edges: u64,
@@ -474,6 +498,11 @@ mod tests {
         }
         for wrong in ["1,2,3", "1,2,0,4", "1,2,3,0", "1,2,3,4,5"] {
             assert!(region(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(band_of_frequencies("8-13"), Ok((8.0, 13.0)));
+        assert_eq!(band_of_frequencies("0.5 - 4 Hz"), Ok((0.5, 4.0)));
+        for wrong in ["8", "13-8", "-1-8", "a-b", "8-inf", "nan-8"] {
+            assert!(band_of_frequencies(wrong).is_err(), "{wrong}");
         }
         assert!(many("1.5").is_err() && many("-1").is_err() && many("nan").is_err());
     }

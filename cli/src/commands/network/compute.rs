@@ -403,6 +403,9 @@ fn measure(edges: &Edges, signal: &Signal<'_>, window: Window) -> Result<Measure
         ("--earth", edges.earth, "distance"),
         ("--band", edges.band.is_some(), "dtw"),
         ("--normalise", edges.normalise, "dtw"),
+        ("--segment", edges.segment.is_some(), "coherence"),
+        ("--frequencies", edges.frequencies.is_some(), "coherence"),
+        ("--peak", edges.peak, "coherence"),
     ] {
         if given && edges.measure.name() != of {
             return only(option, of);
@@ -435,6 +438,21 @@ fn measure(edges: &Edges, signal: &Signal<'_>, window: Window) -> Result<Measure
             band: some("--band", edges.band, (window.length / 10).max(1))?,
             normalised: edges.normalise,
         },
+        Measure::Coherence { .. } => {
+            let segment = some("--segment", edges.segment, window.length / 4)?;
+            let seconds = signal.sample_seconds();
+            if let (Some((low, high)), None) = (edges.frequencies, seconds) {
+                return Err(Error::argument(format!(
+                    "--frequencies: the file does not give the time between samples: expected --sample-seconds with {low} to {high} Hz"
+                )));
+            }
+            Measure::coherence(
+                segment,
+                edges.frequencies,
+                seconds.unwrap_or(1.0),
+                edges.peak,
+            )?
+        }
         measure => measure,
     })
 }

@@ -223,7 +223,13 @@ fn options_mean_what_they_say() {
     assert_eq!(said["edges"], 11 * 4);
     let said = json(folder, &format!("compute {window} --top-per-node 1"));
     assert!((11 * 4..=11 * 9).contains(&said["edges"].as_u64().unwrap()));
-    for measure in ["spearman", "covariance", "partial", "gaussian-information"] {
+    for measure in [
+        "spearman",
+        "covariance",
+        "partial",
+        "coherence",
+        "gaussian-information",
+    ] {
         let said = json(
             folder,
             &format!("compute {window} --measure {measure} --threshold 0.2"),
