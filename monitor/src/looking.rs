@@ -225,7 +225,7 @@ pub(crate) struct Computing {
 }
 
 /// Measures of spike counts.
-const MEASURES: [Measure; 9] = [
+const MEASURES: [Measure; 10] = [
     Measure::Pearson,
     Measure::Spearman,
     Measure::Kendall,
@@ -238,6 +238,13 @@ const MEASURES: [Measure; 9] = [
         band: 0,
         normalised: true,
     },
+    // A segment follows from the window.
+    Measure::Coherence {
+        segment: 0,
+        first: 1,
+        last: 0,
+        peak: false,
+    },
 ];
 
 impl Computing {
@@ -249,7 +256,13 @@ impl Computing {
         let name = self.measure.as_deref().unwrap_or("pearson");
         let Some(measure) = MEASURES.into_iter().find(|m| m.name() == name) else {
             let all = MEASURES.map(Measure::name).join(", ");
-            return Err(format!("measure: expected one of {all}, got {name:?}"));
+            let why = match Measure::named(name) {
+                Some(_) => {
+                    "; `betz network compute` has it, for phases, places or spike times, which counts are not"
+                }
+                None => "",
+            };
+            return Err(format!("measure: expected one of {all}, got {name:?}{why}"));
         };
         let shift = match measure {
             Measure::Lagged { .. } | Measure::Warping { .. } => self.shift.unwrap_or(0.0),

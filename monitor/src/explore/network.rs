@@ -494,7 +494,13 @@ pub(crate) fn compute(
         length: whole(window_seconds) as usize,
         step: whole(step_seconds) as usize,
     };
-    let spec = NetworkSpec::new(wanted.measure, window)
+    let measure = match wanted.measure {
+        Measure::Coherence { segment: 0, .. } => {
+            Measure::coherence(window.length / 4, None, per_bin as f64 * step, false)?
+        }
+        other => other,
+    };
+    let spec = NetworkSpec::new(measure, window)
         .threshold(Threshold::Absolute(wanted.least))
         .max_edges(MOST_COMPUTED);
     let network = Plan::new(&spec, &signal)?.run(&signal, progress)?;

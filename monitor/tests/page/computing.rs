@@ -77,6 +77,16 @@ fn every_measure_of_counts_is_computed() {
             },
             1e3,
         ),
+        // Segments of a quarter of the window.
+        (
+            Measure::Coherence {
+                segment: 10,
+                first: 1,
+                last: 5,
+                peak: false,
+            },
+            0.0,
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -115,6 +125,8 @@ fn measures_and_shifts_that_do_not_fit_are_refused_in_words() {
     let monitor = Monitor::open(vec![recorded()], Options::default()).unwrap();
     for (more, words) in [
         ("measure=plv", "expected one of pearson, spearman"),
+        ("measure=plv", "phases, places or spike times"),
+        ("measure=psi", "got \"psi\""),
         ("measure=lagged&shift=-1", "expected 0 to 32767 bins"),
         ("measure=dtw&shift=NaN", "expected 0 to 32767 bins"),
         ("measure=dtw&shift=1e9", "expected 0 to 32767 bins"),

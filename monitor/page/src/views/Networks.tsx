@@ -118,7 +118,7 @@ function Sessions() {
 }
 
 /** Measures of spike counts; those of distance have edges that are at most a value. */
-const MEASURES = ["pearson", "spearman", "kendall", "covariance", "gaussian-information", "lagged", "partial", "euclidean", "dtw"];
+const MEASURES = ["pearson", "spearman", "kendall", "covariance", "gaussian-information", "lagged", "partial", "euclidean", "dtw", "coherence"];
 
 /** A network of a recording, in windows of one's own. */
 function Compute() {
