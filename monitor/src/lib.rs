@@ -102,7 +102,7 @@ pub use kept::{KeptName, NetworkStore};
 pub use labels::Label;
 pub use live_network::{LiveNetwork, LiveNodes, LiveStatus, NetworkChange, NetworkWish};
 pub use options::Options;
-pub use simulation::{SimulatedPopulation, Simulation, Wish};
+pub use simulation::{SimulatedPopulation, Simulation, WeightHistogram, Wish};
 pub use source::{ModelCard, Source};
 pub use status::{
     ArrivalToOutput, LearningStatus, NoteStatus, RecalibrationStatus, RecordingStatus,
@@ -396,6 +396,13 @@ impl Monitor {
             Error::argument("simulation: expected a page without one, got it twice")
         })?;
         Ok(from)
+    }
+
+    /// Shows the weights of a simulated network's synapses that learn, in place of those before; nothing without a simulation.
+    pub fn weights(&self, weights: Vec<WeightHistogram>) {
+        if let Some(steered) = self.shared.steered.get() {
+            steered.set_weights(weights);
+        }
     }
 
     /// Shows episodes with their counts during the session. `miner`'s feed must be another tap of the session, and its

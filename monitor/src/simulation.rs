@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use betz_base::error::{Error, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use betz_base::lock::lock;
@@ -42,6 +42,19 @@ pub struct SimulatedPopulation {
     pub degrees: [f64; 2],
     /// Parameters as texts to show: name, and value with its unit.
     pub parameters: Vec<(String, String)>,
+}
+
+/// Histogram of the weights of a projection whose synapses learn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WeightHistogram {
+    /// Names of the populations that it connects.
+    pub name: String,
+    /// Lower bound of the weights.
+    pub low: f64,
+    /// Upper bound of the weights.
+    pub high: f64,
+    /// Synapses in each of the equal bins from `low` to `high`.
+    pub bins: Vec<u64>,
 }
 
 /// A page's request to a simulation.
@@ -81,6 +94,8 @@ const LONGEST_NAME: usize = 100;
 pub(crate) struct SimulationHandle {
     told: Simulation,
     wishes: Mutex<Sender<Wish>>,
+    /// Weights of synapses that learn, as they were last told.
+    weights: Mutex<Vec<WeightHistogram>>,
     /// State last requested; every page shows it.
     paused: AtomicBool,
 }
@@ -132,8 +147,14 @@ impl SimulationHandle {
         Self {
             told,
             wishes: Mutex::new(wishes),
+            weights: Mutex::new(Vec::new()),
             paused: AtomicBool::new(false),
         }
+    }
+
+    /// Shows these weights in place of those before.
+    pub(crate) fn set_weights(&self, weights: Vec<WeightHistogram>) {
+        *lock(&self.weights) = weights;
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -151,6 +172,7 @@ impl SimulationHandle {
             "scale": self.told.scale,
             "every": self.told.every,
             "replaceable": self.told.replaceable,
+            "weights": *lock(&self.weights),
             "paused": self.paused.load(Ordering::Relaxed),
         })
     }
@@ -307,6 +329,20 @@ mod tests {
             seed: 7,
         };
         assert_eq!(from.try_recv(), Ok(wish));
+    }
+
+    #[test]
+    fn weights_are_told() {
+        let (steered, _from) = steered();
+        assert_eq!(steered.json()["weights"], json!([]));
+        steered.set_weights(vec![WeightHistogram {
+            name: "e to e".into(),
+            low: 0.0,
+            high: 4.0,
+            bins: vec![3, 1, 1, 2],
+        }]);
+        let told = json!([{"name": "e to e", "low": 0.0, "high": 4.0, "bins": [3, 1, 1, 2]}]);
+        assert_eq!(steered.json()["weights"], told);
     }
 
     #[test]

@@ -292,6 +292,50 @@ fn a_simulated_network_is_seen_and_steered() {
     assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
 }
 
+/// Conductances stand beside potentials, and the weights of synapses that learn move.
+#[test]
+fn conductances_and_learned_weights_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = r#"{"step_ms": 0.1, "seed": 1, "populations": [
+        {"name": "in", "neurons": 50, "neuron": {"poisson": {"rate_hz": 50}}},
+        {"name": "e", "neurons": 20, "neuron": {"lif": {}}, "synapse": {"conductance": {"channels": {"ampa": {}, "gaba_a": {}}}}}],
+      "projections": [{"source": "in", "target": "e", "rule": "all", "weight": 2, "delay_ms": 1, "receptor": "ampa",
+        "plasticity": {"a_plus": 0.02, "a_minus": 0.02, "high": 4}}]}"#;
+    std::fs::write(folder.path().join("net.json"), spec).unwrap();
+    let arguments = "monitor --simulate net.json --no-open --json";
+    let (_running, host, token) = serve(folder.path(), arguments);
+    let begin = Instant::now();
+    let mut seen = Vec::new();
+    // All thousand weights are 2 at first, in the middle of 0 to 4.
+    while seen.len() < 2 {
+        assert!(begin.elapsed() < Duration::from_secs(100), "{seen:?}");
+        let state = ask(&host, "/api/state", &token);
+        for part in ["V e0", "g ampa e0", "g gaba_a e0", "\"unit\":\"nS\""] {
+            assert!(state.contains(part), "{part} in {state}");
+        }
+        let body: serde_json::Value =
+            serde_json::from_str(&state[state.find('{').unwrap()..]).unwrap();
+        let weights = &body["simulation"]["weights"][0];
+        if !weights.is_null() {
+            assert_eq!(
+                (&weights["name"], &weights["high"]),
+                (&"in to e".into(), &4.0.into())
+            );
+            let bins = weights["bins"].as_array().unwrap();
+            assert_eq!(
+                bins.iter()
+                    .filter_map(serde_json::Value::as_u64)
+                    .sum::<u64>(),
+                1000
+            );
+            if seen.last() != Some(bins) {
+                seen.push(bins.clone());
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn wrong_usage_is_told() {
     let folder = tempfile::tempdir().unwrap();

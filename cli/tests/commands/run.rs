@@ -451,3 +451,120 @@ fn a_running_session_is_controlled_over_its_socket_with_its_token() {
         "expected a session that runs, got none",
     );
 }
+
+/// A network of tuned neurons and of others, with steps of half a millisecond.
+const TUNED: &str = r#"{"step_ms": 0.5, "seed": 3, "populations": [
+  {"name": "m1", "neurons": 40, "start_mv": {"low": -65, "high": -50}, "poisson": {"rate_hz": 1000, "weight": 40},
+   "tuning": {"gain_pa": {"low": 200, "high": 500}, "offset_pa": {"low": 200, "high": 500}}},
+  {"name": "i", "neurons": 10, "poisson": {"rate_hz": 2000, "weight": 60}}],
+ "projections": [
+  {"source": "m1", "target": "i", "rule": {"fixed_in": {"count": 10}}, "weight": 60, "delay_ms": 1.5},
+  {"source": "i", "target": "m1", "rule": {"fixed_in": {"count": 4}}, "weight": -80, "delay_ms": 1.5}]}"#;
+
+/// The spikes of a session on a network are those of `betz simulate` of the same network after the minute of training.
+#[test]
+fn a_network_is_the_rig_of_a_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("net.json"), TUNED).unwrap();
+    let told = json(
+        folder,
+        "run --simulate=net.json --seconds 2 --populations i,m1 --set source.channels=20 --set record.to=recordings \
+         --set missing.stale_after=1h --set missing.backlog=1000000",
+    );
+    let steps = told["input"]["steps"].as_u64().unwrap();
+    assert!(steps > 0 && told["input"]["lost"] == 0, "{told}");
+    // The movement is found, and by no means by chance: the mean of both outputs.
+    let r2: Vec<f64> = (told["r2"].as_array().unwrap().iter())
+        .filter_map(serde_json::Value::as_f64)
+        .collect();
+    assert!(r2.len() == 2 && r2[0] + r2[1] > 0.6, "{r2:?}");
+    let path = told["folder"].as_str().unwrap();
+    json(
+        folder,
+        &format!("record bins {path} --step 0.02 --out bins.npz"),
+    );
+    let bins = betz::recording::Recording::read_npz(&folder.join("bins.npz")).unwrap();
+    assert_eq!(bins.channel_names.len(), 20);
+
+    json(
+        folder,
+        "simulate --spec net.json --seconds 65 --out whole.npz",
+    );
+    let whole = betz::recording::Recording::read_npz(&folder.join("whole.npz")).unwrap();
+    assert_eq!(whole.behavior.as_ref().unwrap().outputs.len(), 2);
+    // Steps of 20 ms from the end of training on; neuron 40 of the network is the first of i, and 0 the first of m1.
+    let mut expected = vec![0.0f32; bins.ticks as usize * 20];
+    for (tick, &neuron) in whole.spikes.ticks.iter().zip(&whole.spikes.channels) {
+        let place = if neuron >= 40 {
+            neuron - 40
+        } else {
+            neuron + 10
+        };
+        let step = (tick - 120_000).div_euclid(40);
+        if (0..bins.ticks).contains(&step) {
+            expected[step as usize * 20 + place as usize % 20] += 1.0;
+        }
+    }
+    let mut heard = vec![0.0f32; expected.len()];
+    let all = (bins.spikes.ticks.iter()).zip(&bins.spikes.channels);
+    for ((tick, channel), count) in all.zip(&bins.spikes.weights) {
+        heard[*tick as usize * 20 + *channel as usize] += count;
+    }
+    assert!(heard.iter().sum::<f32>() > 100.0);
+    assert_eq!(heard, expected);
+
+    // Another movement: the same network reads it.
+    std::fs::write(folder.join("still.csv"), "seconds,x,y\n0,0,0\n").unwrap();
+    let still = json(
+        folder,
+        "simulate --spec net.json --seconds 1 --movement still.csv",
+    );
+    let moved = json(folder, "simulate --spec net.json --seconds 1");
+    assert_ne!(still["hash"], moved["hash"]);
+}
+
+#[test]
+fn networks_that_are_no_rig_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let plain = r#"{"step_ms": 0.5, "populations": [{"name": "m1", "neurons": 4}]}"#;
+    std::fs::write(folder.join("plain.json"), plain).unwrap();
+    std::fs::write(folder.join("net.json"), TUNED).unwrap();
+    std::fs::write(folder.join("odd.csv"), "0,1,2\n1,2\n").unwrap();
+    for (line, words) in [
+        (
+            "run --simulate=plain.json",
+            "--simulate=plain.json: expected a population that a movement drives",
+        ),
+        ("run --simulate=none.json", "none.json"),
+        (
+            "run --simulate=net.json --populations m2",
+            "--populations: no population \"m2\" among [\"m1\", \"i\"]",
+        ),
+        (
+            "run --simulate=net.json --movement odd.csv",
+            "odd.csv: line 2: expected three finite numbers",
+        ),
+        (
+            "run --simulate --populations m1",
+            "expected --simulate=FILE.json with a spiking network",
+        ),
+        (
+            "simulate --spec plain.json --movement odd.csv",
+            "odd.csv: line 2: expected three finite numbers",
+        ),
+        (
+            "simulate --spec net.json --stimulus m1=odd.csv",
+            "--stimulus: expected a population without \"tuning\"",
+        ),
+    ] {
+        fails(folder, line, words);
+    }
+    std::fs::write(folder.join("still.csv"), "0,0,0\n").unwrap();
+    fails(
+        folder,
+        "simulate --spec plain.json --movement still.csv",
+        "--movement: movement: expected a population with \"tuning\", got none",
+    );
+}

@@ -394,3 +394,43 @@ fn a_described_network_learns_from_files() {
         "line 1: expected \"neuron,seconds\" with a neuron below 2",
     );
 }
+
+#[test]
+fn weights_that_learn_are_counted_over_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let spec = r#"{"step_ms": 0.1, "seed": 1, "populations": [
+        {"name": "in", "neurons": 50, "neuron": {"poisson": {"rate_hz": 50}}},
+        {"name": "e", "neurons": 20}],
+      "projections": [{"source": "in", "target": "e", "rule": "all", "weight": 200, "delay_ms": 1,
+        "plasticity": {"a_plus": 0.02, "a_minus": 0.02, "high": 400}}]}"#;
+    std::fs::write(folder.join("net.json"), spec).unwrap();
+    let plain = json(folder, "simulate --spec net.json --seconds 1");
+    let told = json(
+        folder,
+        "simulate --spec net.json --seconds 1 --weights w.csv",
+    );
+    assert_eq!(told["hash"], plain["hash"]);
+    let text = std::fs::read_to_string(folder.join("w.csv")).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("seconds,source,target,from,to,synapses"));
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 21 * 40);
+    let counts = |at: &str| -> Vec<u64> {
+        let of = rows.iter().filter(|row| row[0] == at);
+        of.map(|row| row[5].parse().unwrap()).collect()
+    };
+    let (first, last) = (counts("0"), counts("1"));
+    // All are 200 at first: the bin from 200 to 210.
+    assert_eq!(
+        (first.len(), first[20], &rows[20][1..5]),
+        (40, 1000, &["in", "e", "200", "210"][..])
+    );
+    assert_eq!(last.iter().sum::<u64>(), 1000);
+    assert!(last[20] < 1000, "{last:?}");
+    fails(
+        folder,
+        "simulate --model cuba --scale 0.05 --seconds 0.1 --weights w.csv",
+        "--weights: expected a network with \"plasticity\", got one that does not learn",
+    );
+}

@@ -31,7 +31,9 @@ export interface ServerState {
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
   };
   model: ModelCard | null;
-  simulation: { populations: { name: string; neurons: number; takes_current: boolean; degrees: [number, number]; parameters: [string, string][] }[]; synapses: number; seed: number; name: string; scale: number; every: number; replaceable: boolean; paused: boolean } | null;
+  simulation: { populations: { name: string; neurons: number; takes_current: boolean; degrees: [number, number]; parameters: [string, string][] }[]; synapses: number; seed: number; name: string; scale: number; every: number; replaceable: boolean; paused: boolean;
+    /** Weights of synapses that learn: how many are in each equal bin from `low` to `high`. */
+    weights: { name: string; low: number; high: number; bins: number[] }[] } | null;
   /** True if pages may steer the simulation. */
   steered: boolean;
   /** True if the model was trained on this recording. */

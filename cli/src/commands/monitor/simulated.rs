@@ -8,7 +8,7 @@ use betz::spiking::models::{self, galbraith};
 use betz::spiking::{Engine, Network, Neuron, Options, Synapse};
 use betz::stream::{Input, Step, StepStatus, SwapState, Tap};
 use betz::{Error, ErrorKind, Progress, Result};
-use betz_monitor::{Feed, Monitor, SimulatedPopulation, Simulation, Source, Wish};
+use betz_monitor::{Feed, Monitor, SimulatedPopulation, Simulation, Source, WeightHistogram, Wish};
 use serde_json::json;
 
 use super::args::Monitor as Arguments;
@@ -23,6 +23,11 @@ const MOST_SHOWN: u64 = 16_384;
 const MOST_TRACED: usize = 8;
 /// Steps between two looks at the clock and at what the page wants: a millisecond of the network, at least one.
 const LOOK_SECONDS: f64 = 1e-3;
+/// Bins of a histogram of weights.
+const WEIGHT_BINS: usize = 40;
+/// Least time between two histograms, and how many times as long as making one it is.
+const WEIGHTS_EVERY: Duration = Duration::from_secs(1);
+const WEIGHTS_SHARE: u32 = 20;
 /// Lag behind the clock above which it no longer tries to catch up.
 const LAG: Duration = Duration::from_millis(100);
 
@@ -120,7 +125,8 @@ impl ReadyNetwork {
             )));
         }
         let traced: Vec<u32> = traced.iter().map(|n| *n as u32).collect();
-        let engine = Engine::build(network, &Options::default(), &Bar::new())?;
+        let mut engine = Engine::build(network, &Options::default(), &Bar::new())?;
+        simulate::movement::follow(&mut engine, None)?;
         // Neurons without a potential are refused before a page is opened.
         (traced.iter()).try_for_each(|n| engine.potential(*n).map(|_| ()))?;
         Ok(Self {
@@ -136,13 +142,20 @@ impl ReadyNetwork {
         let names = (network.populations.iter())
             .flat_map(|p| (0..p.neurons).map(|i| format!("{}{i}", p.name)))
             .collect::<Vec<_>>();
-        let output = |neuron: &u32| OutputInfo {
-            name: format!("V {}", names[*neuron as usize]),
-            unit: "mV".into(),
+        let output = |what: String, neuron: u32, unit: &str| OutputInfo {
+            name: format!("{what} {}", names[neuron as usize]),
+            unit: unit.into(),
         };
+        // A neuron's conductances follow its potential, as the steps have them.
+        let outputs = self.traced.iter().flat_map(|&neuron| {
+            let channels = self.engine.channels(neuron).unwrap_or_default();
+            let conductances =
+                (channels.into_iter()).map(move |name| output(format!("g {name}"), neuron, "nS"));
+            std::iter::once(output("V".into(), neuron, "mV")).chain(conductances)
+        });
         Source {
             name: self.asked.name.clone(),
-            outputs: self.traced.iter().map(output).collect(),
+            outputs: outputs.collect(),
             channel_names: names.iter().step_by(self.every as usize).cloned().collect(),
             electrode_um: None,
             step_seconds: network.step_ms * 1e-3,
@@ -197,13 +210,16 @@ impl ReadyNetwork {
                 }
                 Synapse::Delta => say("synapses", "delta".to_owned()),
             }
+            if let Some(tuning) = &p.tuning {
+                say("tuned, gain", format!("{} pA", tuning.gain_pa));
+            }
             if let Some(poisson) = p.poisson {
                 say("Poisson input", format!("{} Hz", number(poisson.rate_hz)));
             }
             SimulatedPopulation {
                 name: p.name.clone(),
                 neurons: p.neurons,
-                takes_current: p.neuron.has_potential(),
+                takes_current: p.neuron.has_potential() && p.tuning.is_none(),
                 degrees,
                 parameters,
             }
@@ -255,7 +271,15 @@ impl Work<'_> {
         let at_once = (LOOK_SECONDS / step_seconds).round().max(1.0) as u64;
         let (mut begun, mut done) = (Instant::now(), 0u64);
         let mut paused = false;
+        let mut weights_due = self
+            .show_weights(monitor)?
+            .map(|wait| Instant::now() + wait);
         while !UntilInterrupted.cancelled() {
+            if !paused && weights_due.is_some_and(|due| Instant::now() >= due) {
+                weights_due = self
+                    .show_weights(monitor)?
+                    .map(|wait| Instant::now() + wait);
+            }
             while let Ok(wish) = wishes.try_recv() {
                 match wish {
                     Wish::Pause(pause) => paused = pause,
@@ -297,6 +321,29 @@ impl Work<'_> {
         Ok(None)
     }
 
+    /// Shows the weights of synapses that learn; the time after which they are shown again, if there are some.
+    fn show_weights(&self, monitor: &Monitor) -> Result<Option<Duration>> {
+        let started = Instant::now();
+        let engine = &self.built.engine;
+        let mut all = Vec::new();
+        for (number, of) in engine.network().projections.iter().enumerate() {
+            let Some(plasticity) = of.plasticity else {
+                continue;
+            };
+            all.push(WeightHistogram {
+                name: format!("{} to {}", of.source, of.target),
+                low: plasticity.low,
+                high: plasticity.high,
+                bins: engine.weight_histogram(number, WEIGHT_BINS)?,
+            });
+        }
+        if all.is_empty() {
+            return Ok(None);
+        }
+        monitor.weights(all);
+        Ok(Some(WEIGHTS_EVERY.max(WEIGHTS_SHARE * started.elapsed())))
+    }
+
     /// The network that a page asks for: of files only the one that the command line named.
     fn another(&self, asked: NetworkRequest) -> Result<ReadyNetwork> {
         let network = network(&asked, |name| {
@@ -328,6 +375,7 @@ impl Work<'_> {
         self.estimates.clear();
         for &mut neuron in traced {
             self.estimates.push(engine.potential(neuron)?);
+            self.estimates.extend(engine.conductances(neuron)?);
         }
         self.feed.take(&Step {
             tick: self.tick,

@@ -1,28 +1,78 @@
 //! Arguments of `betz run`.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use betz::Result;
 use clap::Args;
+use clap::ValueEnum;
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 
 use super::keep::KeptPage;
 use crate::commands::emulate::Device;
 use crate::page::{Page, SessionPage};
 use crate::parse::seconds;
 
+/// The rig that is simulated.
+#[derive(Clone)]
+pub(crate) enum RigChoice {
+    /// Voltage by the protocol of a device.
+    Device(Device),
+    /// Spikes of a network: a file of JSON.
+    #[cfg(feature = "lab")]
+    Network(String),
+}
+
+/// Reads a device's name or, with an ending .json, a network's file.
+#[derive(Clone)]
+pub(crate) struct RigParser;
+
+impl TypedValueParser for RigParser {
+    type Value = RigChoice;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> std::result::Result<RigChoice, clap::Error> {
+        #[cfg(feature = "lab")]
+        if let Some(file) = value.to_str().filter(|file| file.ends_with(".json")) {
+            return Ok(RigChoice::Network(file.to_owned()));
+        }
+        EnumValueParser::<Device>::new()
+            .parse_ref(command, argument, value)
+            .map(RigChoice::Device)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let devices = Device::value_variants().iter();
+        Some(Box::new(devices.filter_map(ValueEnum::to_possible_value)))
+    }
+}
+
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz run --simulate --seconds 20\n  betz run --simulate --page\n  betz run --simulate=cerebus --check\n  betz run session.toml --check\n  betz run --simulate --set record.to=recordings --seconds 20\n  betz run --replay recordings/run-20261124-131500 --relearn\n  betz run session.toml --set missing.bridge=2ms --seconds 600\n\nExit codes: 0 ended as asked, 1 failed, 2 wrong usage or plan, 3 ended as asked with a limit of [limits] crossed. See docs/live.md."
+    after_help = "Examples:\n  betz run --simulate --seconds 20\n  betz run --simulate --page\n  betz run --simulate=cerebus --check\n  betz run --simulate=net.json --seconds 20\n  betz run session.toml --check\n  betz run --simulate --set record.to=recordings --seconds 20\n  betz run --replay recordings/run-20261124-131500 --relearn\n  betz run session.toml --set missing.bridge=2ms --seconds 600\n\nExit codes: 0 ended as asked, 1 failed, 2 wrong usage or plan, 3 ended as asked with a limit of [limits] crossed. See docs/live.md."
 )]
 pub(crate) struct Run {
     /// Plan of the session, a TOML file
     #[arg(value_name = "PLAN", required_unless_present_any = ["simulate", "replay"])]
     pub(crate) plan: Option<PathBuf>,
     /// Simulate a rig with a known movement, train a decoder on a minute of it made faster than
-    /// life, and run that. A plan is not needed, but may change the defaults. With RIG, the voltage comes over the
-    /// loopback by the protocol of that device, to the source that hears the real one
-    #[arg(long, value_name = "RIG", num_args = 0..=1, require_equals = true)]
-    pub(crate) simulate: Option<Option<Device>>,
+    /// life, and run that. A plan is not needed, but may change the defaults. If RIG is a device, the voltage comes over
+    /// the loopback by its protocol, to the source that hears the real one. If RIG is a JSON file of a spiking network,
+    /// its spikes are the input and its tuned populations follow the movement (docs/live.md)
+    #[arg(long, value_name = "RIG", num_args = 0..=1, require_equals = true, value_parser = RigParser)]
+    pub(crate) simulate: Option<Option<RigChoice>>,
+    /// Populations of the network of --simulate whose spikes arrive, separated by commas [default: the tuned ones]
+    #[cfg(feature = "lab")]
+    #[arg(long, value_name = "LIST", requires = "simulate")]
+    pub(crate) populations: Option<String>,
+    /// Movement of the network of --simulate: a CSV file of lines seconds,x,y, which repeats [default: noise up to 2 Hz]
+    #[cfg(feature = "lab")]
+    #[arg(long, value_name = "FILE", requires = "simulate")]
+    pub(crate) movement: Option<PathBuf>,
     /// Open the source, listen for two seconds, say what the session will do, and send nothing
     #[arg(long, conflicts_with = "shown")]
     pub(crate) check: bool,

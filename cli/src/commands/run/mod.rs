@@ -4,6 +4,8 @@ pub(crate) mod args;
 pub(crate) mod control;
 pub(crate) mod emulated;
 mod keep;
+#[cfg(feature = "lab")]
+mod network;
 mod print;
 mod recalibration;
 mod replay;
@@ -27,12 +29,12 @@ use serde_json::json;
 use crate::browser::Door;
 use crate::commands::emulate::Device;
 use crate::report::{self, UntilInterrupted};
-use args::Run;
+use args::{RigChoice, Run};
 use control::Control;
 use emulated::ReadyDevice;
 use print::{RunReport, Status};
 use recalibration::RecalibrationNews;
-use simulated::SimulatedSession;
+use simulated::{SimulatedSession, SimulatedSource};
 
 /// Time between two lines of status.
 const EVERY: Duration = Duration::from_secs(1);
@@ -48,8 +50,12 @@ const HISTORY: &str = "history.json";
 
 pub(crate) fn run(args: &Run) -> Result<()> {
     report::stop_on_interrupt();
-    if let Some(device) = args.simulate {
-        let made = simulated::prepare(args.plan.as_deref(), &args.set, device)?;
+    if let Some(choice) = &args.simulate {
+        let made = simulated::prepare(args, choice.as_ref())?;
+        let device = match choice {
+            Some(RigChoice::Device(device)) => Some(*device),
+            _ => None,
+        };
         return run_simulated(args, made, device);
     }
     if let Some(folder) = &args.replay {
@@ -86,14 +92,19 @@ pub(crate) fn run(args: &Run) -> Result<()> {
 
 fn run_simulated(args: &Run, made: SimulatedSession, device: Option<Device>) -> Result<()> {
     let SimulatedSession {
-        simulation,
+        source,
         mut plan,
         model,
         noise,
     } = made;
+    let (channels, rate) = source.form();
     eprintln!(
-        "trained on a minute of {} simulated electrodes in {:.1} s; {}",
-        simulation.signal().channels,
+        "trained on a minute of {channels} simulated {} in {:.1} s; {}",
+        match source {
+            SimulatedSource::Voltage(_) => "electrodes",
+            #[cfg(feature = "lab")]
+            SimulatedSource::Network(_) => "channels",
+        },
         report::total_seconds(),
         match args.check {
             true => "listening for two seconds",
@@ -101,15 +112,25 @@ fn run_simulated(args: &Run, made: SimulatedSession, device: Option<Device>) -> 
         }
     );
     let delay = model.delay_steps().max(0) as u64;
-    let rows = (model.step_seconds() * simulation.signal().rate) as u64;
-    let ready = device
-        .map(|device| ReadyDevice::open(device, &simulation, &mut plan.source[0]))
-        .transpose()?;
-    let mut rigs = match &ready {
-        Some(_) => open_rigs(&plan, &model)?,
-        None => vec![Box::new(simulation.rig(Part::Run, Pace::RealTime)) as Box<dyn Rig>],
+    let rows = (model.step_seconds() * rate).round() as u64;
+    let truth_of_row = source.truth(Part::Run);
+    let (mut rigs, _device) = match source {
+        #[cfg(feature = "lab")]
+        SimulatedSource::Network(rig) => (vec![rig as Box<dyn Rig>], None),
+        SimulatedSource::Voltage(simulation) => {
+            let ready = device
+                .map(|device| ReadyDevice::open(device, &simulation, &mut plan.source[0]))
+                .transpose()?;
+            let rigs = match &ready {
+                Some(_) => open_rigs(&plan, &model)?,
+                None => vec![Box::new(simulation.rig(Part::Run, Pace::RealTime)) as Box<dyn Rig>],
+            };
+            (
+                rigs,
+                ready.map(|ready| ready.start(&simulation)).transpose()?,
+            )
+        }
     };
-    let _device = ready.map(|ready| ready.start(&simulation)).transpose()?;
     if args.check {
         if noise.is_some() {
             // The session is given the noise, and measures none.
@@ -119,7 +140,7 @@ fn run_simulated(args: &Run, made: SimulatedSession, device: Option<Device>) -> 
     }
     let truth = move |end: u64| {
         let at = end.saturating_sub(1).checked_sub(delay * rows)?;
-        Some(simulation.truth(Part::Run, at))
+        Some(truth_of_row(at))
     };
     let names: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
     let mut live = Live::with_rigs(plan, model, rigs)?;

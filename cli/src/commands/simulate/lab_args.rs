@@ -89,6 +89,15 @@ pub(crate) struct SpikingArgs {
     /// Interpolate between the lines of --stimulus [default: each line holds until the next]
     #[arg(long, requires = "stimulus")]
     pub(crate) interpolate: bool,
+    /// Movement that tuned populations follow: a CSV file of lines seconds,x,y, which repeats [default: noise up to 2 Hz by the
+    /// network's seed]. --out has it as behaviour
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "spiking",
+        conflicts_with = "patterns"
+    )]
+    pub(crate) movement: Option<PathBuf>,
     /// Share of a model's neurons to keep (for pd14: and of the synapses of each)
     #[arg(long, value_name = "PART", conflicts_with = "net")]
     pub(crate) scale: Option<f64>,
@@ -134,6 +143,15 @@ pub(crate) struct SpikingArgs {
     /// File for the potentials (.csv): seconds, then mV of each neuron
     #[arg(long, value_name = "FILE", requires = "trace")]
     pub(crate) traces: Option<PathBuf>,
+    /// File for histograms of the weights of projections that learn (.csv), at 21 times of the run: seconds, source, target,
+    /// the bounds of a bin, and its number of synapses
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "spiking",
+        conflicts_with_all = ["patterns", "dry_run"]
+    )]
+    pub(crate) weights: Option<PathBuf>,
     /// Measure the parts of a step: update, exchange, deliver
     #[arg(long, requires = "spiking")]
     pub(crate) phases: bool,

@@ -13,6 +13,8 @@ mod lab_args;
 #[cfg(feature = "lab")]
 mod loop_picture;
 #[cfg(feature = "lab")]
+pub(crate) mod movement;
+#[cfg(feature = "lab")]
 mod patterns;
 mod population;
 mod recording_file;
@@ -88,7 +90,7 @@ pub(crate) fn named_network(option: &str, name: &str, scale: f64, seed: u64) -> 
 
 /// A network described as JSON.
 #[cfg(feature = "lab")]
-fn network_file(path: &Path) -> Result<Network> {
+pub(crate) fn network_file(path: &Path) -> Result<Network> {
     let text = std::fs::read_to_string(path).map_err(|e| Error::io("reading", path, &e))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     Network::load(&text, folder).map_err(|e| e.at(path.display()))

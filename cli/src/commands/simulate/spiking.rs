@@ -1,6 +1,8 @@
 //! A spiking network: the paper's, a model's or one's own; what it takes, what it does.
 
+mod stimulus;
 mod told;
+mod weights;
 mod written;
 
 use std::io::Write;
@@ -10,8 +12,7 @@ use betz::file::write_atomically;
 use betz::spiking::connections::{self, Delays};
 use betz::spiking::models::{self, galbraith};
 use betz::spiking::{
-    CurrentTable, Engine, Interpolation, ListedSynapse, Network, Options, Phases, Plan, Report,
-    StreamCost, write_counts,
+    Engine, ListedSynapse, Network, Options, Phases, Plan, Report, StreamCost, write_counts,
 };
 use betz::team::Team;
 use betz::{Error, ErrorKind, Progress, Result};
@@ -20,11 +21,13 @@ use serde::Serialize;
 use super::activity::Activity;
 use super::args::Simulate;
 use super::lab_args::{Compat, SpikingArgs};
+use super::movement;
 use super::recording_file::RecordingFile;
 use crate::device;
 use crate::files::{self, Files, Kind};
 use crate::parse;
 use crate::report::{self, Bar, Outcome, count};
+use weights::{WEIGHTS, WeightTable};
 use written::{TRACES, draw, write_recording, write_traces};
 
 /// Seconds simulated unless told otherwise: of the paper's networks, and of models.
@@ -130,7 +133,7 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     check_files(args)?;
     let options = options(team, args, &network)?;
     if asked.dry_run {
-        let plan = plan(team, &network, &options, steps)?;
+        let plan = plan(team, &network, &options, steps).map_err(|e| of_file(asked, e))?;
         return match team.rank() {
             0 => {
                 note_rounded(&plan.plan);
@@ -142,9 +145,10 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     report::stop_on_interrupt();
     let bar = Bar::new();
     let mut engine = match team.size() {
-        1 => Engine::build(&network, &options, &bar)?,
-        _ => Engine::build_in(team, &network, &options, &bar)?,
-    };
+        1 => Engine::build(&network, &options, &bar),
+        _ => Engine::build_in(team, &network, &options, &bar),
+    }
+    .map_err(|e| of_file(asked, e))?;
     let first = team.rank() == 0;
     if first && asked.device_memory.is_some() && engine.ran().memory_cap.is_none() {
         eprintln!("--device-memory has no effect: no GPU is used");
@@ -156,7 +160,8 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     if first {
         note_rounded(engine.plan());
     }
-    drive(team, &mut engine, asked)?;
+    stimulus::drive(team, &mut engine, asked)?;
+    let movement = movement::follow(&mut engine, asked.movement.as_deref())?;
     let mut activity = Activity::new(&network, SHOWN_MS);
     let mut ran = RunTotals::default();
     ran.steps(&mut engine, settle, &bar)?;
@@ -170,7 +175,11 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     } else {
         0
     };
-    ran.steps(&mut engine, steps - heard, &bar)?;
+    let mut weights = WeightTable::of(&engine, asked.weights.is_some())?;
+    match &mut weights {
+        Some(weights) => weights.run(&mut ran, &mut engine, steps - heard, &bar)?,
+        None => ran.steps(&mut engine, steps - heard, &bar)?,
+    }
     drop(bar);
     let ends = team.size() == 1;
     ran.heard(&mut engine, heard, &mut activity, asked.live, ends)?;
@@ -182,7 +191,13 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
         (path.as_deref()).map(|path| files::destination(path, !ran.interrupted))
     };
     let recording = match place(&args.out) {
-        Some(path) => Some(write_recording(&engine, args, &path, ran.interrupted)?),
+        Some(path) => Some(write_recording(
+            &engine,
+            args,
+            &path,
+            movement.as_ref(),
+            ran.interrupted,
+        )?),
         None => None,
     };
     if let Some(path) = place(&asked.counts) {
@@ -190,6 +205,9 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     }
     if let Some(path) = place(&asked.write_connections) {
         connections::write_learned(&path, &engine)?;
+    }
+    if let (Some(path), Some(weights)) = (place(&asked.weights), &weights) {
+        weights.write(&path)?;
     }
     if let Some(path) = place(&asked.traces) {
         write_traces(&path, &engine)?;
@@ -214,6 +232,14 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     match simulated.interrupted {
         true => Err(report::interrupted("the simulation")),
         false => Ok(()),
+    }
+}
+
+/// An error of a network that cannot be built: names the file that describes it.
+fn of_file(asked: &SpikingArgs, error: Error) -> Error {
+    match &asked.spec {
+        Some(path) if error.kind() == ErrorKind::InvalidArgument => error.at(path.display()),
+        _ => error,
     }
 }
 
@@ -243,10 +269,12 @@ fn check_files(args: &Simulate) -> Result<()> {
     let asked = &args.spiking;
     let mut files = Files::new(&args.common)
         .may_read("--spec", asked.spec.as_deref())
-        .may_read("--connections", asked.connections.as_deref());
+        .may_read("--connections", asked.connections.as_deref())
+        .may_read("--movement", asked.movement.as_deref());
     files.may_write("--out", args.out.as_deref(), Kind::Simulated)?;
     files.may_write("--counts", asked.counts.as_deref(), Kind::SpikeCounts)?;
     files.may_write("--traces", asked.traces.as_deref(), TRACES)?;
+    files.may_write("--weights", asked.weights.as_deref(), WEIGHTS)?;
     files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
     if asked.trace.is_some() && asked.traces.is_none() && args.picture.is_none() {
         return Err(Error::argument(
@@ -385,52 +413,6 @@ fn listed(path: &Path, neurons: u32, ignore_delays: bool) -> Result<Vec<ListedSy
         );
     }
     Ok(listed)
-}
-
-/// Lets the files of `--stimulus` drive their populations.
-fn drive(team: &dyn Team, engine: &mut Engine, asked: &SpikingArgs) -> Result<()> {
-    let interpolation = match asked.interpolate {
-        true => Interpolation::Linear,
-        false => Interpolation::Hold,
-    };
-    for part in asked.stimulus.iter().flat_map(|list| list.split(',')) {
-        refuse_pipe(team, part)?;
-        let Some((name, file)) = part.split_once('=') else {
-            return Err(Error::argument(format!(
-                "--stimulus: expected POPULATION=FILE, got '{part}'"
-            )));
-        };
-        let population = engine
-            .network()
-            .population(name)
-            .map_err(|e| e.at("--stimulus"))?;
-        let step_ms = engine.network().step_ms;
-        let table = match file {
-            "-" => {
-                let input = std::io::BufReader::new(std::io::stdin());
-                CurrentTable::read(input, "standard input", step_ms, interpolation)
-            }
-            file => CurrentTable::open(Path::new(file), step_ms, interpolation)?,
-        };
-        engine
-            .drive(population, Box::new(table))
-            .map_err(|e| e.at("--stimulus"))?;
-    }
-    Ok(())
-}
-
-/// Refuses a pipe where several ranks would read it.
-fn refuse_pipe(team: &dyn Team, part: &str) -> Result<()> {
-    let Some((_, file)) = part.split_once('=') else {
-        return Ok(());
-    };
-    let is_file = || std::fs::metadata(file).map_or(true, |m| m.is_file());
-    if team.size() > 1 && (file == "-" || !is_file()) {
-        return Err(Error::argument(format!(
-            "--stimulus: expected a file that every rank can read, got '{file}', which only one process could read"
-        )));
-    }
-    Ok(())
 }
 
 /// `1000,500000`.

@@ -1,7 +1,7 @@
 // Simulation: a network at work: its spikes, potentials and rates, what it is, and a stimulus that is moved.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { plural, whole } from "../draw/format.ts";
-import { INTERVAL_BINS, firstChannels, intervalOf, intervals, rates } from "../draw/intervals.ts";
+import { firstChannels, intervalOf, intervals, rates } from "../draw/intervals.ts";
 import { Waiting } from "../panels/Frame.tsx";
 import { Outputs } from "../panels/Outputs.tsx";
 import { Panel } from "../panels/Panel.tsx";
@@ -45,17 +45,17 @@ export function Simulation() {
   if (!s) return <main><Waiting /></main>;
   const firsts = firstChannels(told.populations.map(p => p.neurons), told.every), hz = rates(s, firsts, RATE_SECONDS);
   const neurons = told.populations.reduce((sum, p) => sum + p.neurons, 0), steered = state.server.value?.steered ?? false;
-  const currents = told.populations.some(p => p.takes_current), potentials = state.server.value!.source.outputs.every(o => o.unit === "mV");
+  const currents = told.populations.some(p => p.takes_current), units = state.server.value!.source.outputs.map(o => o.unit), conductances = units.includes("nS");
   return <main class={currents ? "simulation" : "simulation bare"}>
     <Raster />
-    {s.shape.outputs > 0 && <Outputs title={potentials ? "Membrane potentials" : "Decoded"} />}
+    {s.shape.outputs > 0 && <Outputs title={conductances ? "Potentials and conductances" : units.every(u => u === "mV") ? "Membrane potentials" : "Decoded"} />}
     <Panel area="network" title="Network" note={`${plural(neurons, "neuron")}${told.every > 1 ? `, every ${told.every}th shown` : ""} · ${told.synapses > 0 ? whole(told.synapses) : "no"} synapses · seed ${told.seed} · ${Number.isNaN(factor) ? "–" : factor.toFixed(2)} × real time`}
       tools={<span class="tools"><button onClick={() => state.go({ window: PAPER, at: null })} aria-pressed={state.address.value.window === PAPER}>250 ms</button>{steered && <Pause />}</span>}>
       <div class="rows" tabIndex={0} role="region" aria-label="Populations"><table>
         <thead><tr><th scope="col">population</th><th scope="col">neurons</th><th scope="col" title="Spikes per second and neuron, over the last second">rate /s</th><th scope="col" title={`Intervals between a neuron's spikes, of the last ${INTERVAL_SECONDS} s, from 1 ms to 1 s`}>intervals</th>{told.synapses > 0 && <th scope="col" title="Mean number of synapses onto and from a neuron">in, out</th>}<th scope="col" class="what">parameters</th></tr></thead>
         <tbody>{told.populations.map((p, i) => <tr key={p.name}><th scope="row">{p.name}</th><td>{whole(p.neurons)}</td><td>{Number.isNaN(hz[i]) ? "–" : hz[i]!.toFixed(1)}</td>
           <td><Intervals from={firsts[i]!} to={firsts[i + 1]!} name={p.name} /></td>{told.synapses > 0 && <td>{few(p.degrees[0])}, {few(p.degrees[1])}</td>}<td class="what">{p.parameters.map(([name, value]) => `${name} ${value}`).join(" · ")}</td></tr>)}</tbody>
-      </table></div>
+      </table>{told.weights.length > 0 && <Weights />}</div>
       {steered && told.replaceable && <Another key={told.name} />}
     </Panel>
     {currents && <Panel area="stimulus" title="Stimulus" note={steered ? "a current into some neurons, in place of the last one" : "start with --control to inject a current"}>
@@ -98,8 +98,23 @@ function Intervals({ from, to, name }: { from: number; to: number; name: string 
   if (!s || to <= from) return null;
   const bins = intervals(s, from, to, INTERVAL_SECONDS), top = Math.max(1, ...bins), sum = bins.reduce((a, b) => a + b, 0);
   const most = bins.indexOf(Math.max(...bins));
-  return <svg class="intervals" viewBox={`0 0 ${INTERVAL_BINS * 4} 18`} preserveAspectRatio="none" role="img" aria-label={sum === 0 ? `${name}: no intervals` : `${name}: ${plural(sum, "interval")}, most of up to ${intervalOf(most).toFixed(0)} ms`}>
+  return <Bars bins={bins} top={top} label={sum === 0 ? `${name}: no intervals` : `${name}: ${plural(sum, "interval")}, most of up to ${intervalOf(most).toFixed(0)} ms`} />;
+}
+
+function Bars({ bins, top, label }: { bins: ArrayLike<number>; top: number; label: string }) {
+  return <svg class="intervals" viewBox={`0 0 ${bins.length * 4} 18`} preserveAspectRatio="none" role="img" aria-label={label}>
     {Array.from(bins, (n, i) => n > 0 && <rect key={i} x={i * 4} width={3} y={18 - 17 * n / top} height={17 * n / top} fill="currentColor" />)}</svg>;
+}
+
+/** Weights of synapses that learn, as they change. */
+function Weights() {
+  useEffect(() => {
+    const timer = setInterval(() => void state.refresh().catch(() => undefined), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return <table><thead><tr><th scope="col">learning</th><th scope="col">synapses</th><th scope="col">from</th><th scope="col">weights</th><th scope="col">to</th></tr></thead>
+    <tbody>{state.server.value!.simulation!.weights.map(({ name, low, high, bins }, i) => <tr key={i}><th scope="row">{name}</th><td>{whole(bins.reduce((a, b) => a + b, 0))}</td><td>{few(low)}</td>
+      <td><Bars bins={bins} top={Math.max(1, ...bins)} label={`${name}: weights from ${low} to ${high}`} /></td><td>{few(high)}</td></tr>)}</tbody></table>;
 }
 
 function Stimulus() {

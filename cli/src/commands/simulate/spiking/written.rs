@@ -5,8 +5,8 @@ use std::path::Path;
 
 use betz::Result;
 use betz::file::write_atomically;
-use betz::recording::{Recording, Segment, SpikeForm, Spikes};
-use betz::spiking::Engine;
+use betz::recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
+use betz::spiking::{Engine, Movement};
 
 use super::Simulate;
 use crate::commands::simulate::activity::Activity;
@@ -20,6 +20,7 @@ pub(super) fn write_recording(
     engine: &Engine,
     args: &Simulate,
     path: &Path,
+    movement: Option<&Movement>,
     interrupted: bool,
 ) -> Result<RecordingFile> {
     let network = engine.network();
@@ -37,7 +38,13 @@ pub(super) fn write_recording(
             spikes.iter().map(|spike| spike.neuron).collect(),
         ),
         channel_names: names.collect(),
-        behavior: None,
+        behavior: movement.map(|movement| Behavior {
+            outputs: ["x", "y"].map(OutputInfo::from).to_vec(),
+            values: (0..engine.steps())
+                .flat_map(|step| movement.at(step))
+                .collect(),
+            times: None,
+        }),
         segments: vec![Segment {
             start: 0,
             stop: ticks,
