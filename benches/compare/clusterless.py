@@ -127,6 +127,13 @@ def main():
             f"decode {found['decode_seconds']:6.3f} s, {each:.1f} us per step",
             flush=True,
         )
+        found, _ = betz(options.betz, "stream", model, recording, *since)
+        took = found["latency_us"]
+        print(
+            f"betz stream                     {found['median_error']:6.2f} cm  step: p50 {took['p50']:.1f}, p99.9 {took['p99_9']:.1f}, "
+            f"longest {took['max']:.1f} us; at most {found['most_spikes']} spikes in one",
+            flush=True,
+        )
         _, fitted = betz(options.betz, *place, "--out", plain)
         found, _ = betz(options.betz, "evaluate", plain, recording, *since)
         print(f"betz without features           {found['median_error']:6.2f} cm  train {fitted:6.2f} s", flush=True)

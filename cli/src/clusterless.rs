@@ -1,10 +1,15 @@
 //! Clusterless place decoders: `betz train --decoder place --marks`, and `evaluate`, `decode` and `info` of their files.
 
+#[cfg(feature = "rig")]
+mod stream;
+
 use std::path::Path;
 use std::time::Instant;
 
+#[cfg(feature = "rig")]
+pub(crate) use stream::stream;
+
 use betz::device::DeviceSpec;
-use betz::recording::arrays::Arrays;
 use betz::recording::{AlignOptions, AlignReport, Dataset, Recording, SpikeForm};
 use betz::train::place::{ClusterlessOptions, ClusterlessPlace, SpikeFeatures};
 use betz::train::score::{place_error, score_estimates, while_moving};
@@ -13,7 +18,7 @@ use serde::Serialize;
 
 use crate::commands::decode::args::Decode;
 use crate::commands::evaluate::args::Evaluate;
-use crate::commands::train::args::{DecoderKind, Train};
+use crate::commands::train::args::{DecoderKind, Gram, SolverName, Train};
 use crate::common_args::Part;
 use crate::data;
 use crate::decoded::{Outputs, Source};
@@ -27,6 +32,9 @@ const FEATURES: &str = "spike_features";
 /// Step in seconds, if none is asked for.
 const STEP_SECONDS: f64 = 0.02;
 
+/// Reason that no other device is allowed.
+const DECODES_ON_CPU: &str = "a clusterless place decoder decodes on the CPU";
+
 /// True if `path` is the file of a clusterless place decoder.
 pub(crate) fn is_one(path: &Path) -> bool {
     first_bytes(path).is_ok_and(|start| start == ClusterlessPlace::MAGIC)
@@ -36,7 +44,7 @@ pub(crate) fn is_one(path: &Path) -> bool {
 pub(crate) fn way_out(error: &Error) -> Option<&'static str> {
     let refused = error.message().contains("got \"BETZCLUS\"");
     refused.then_some(
-        "the file is a clusterless place decoder (betz train --marks), which only betz evaluate, decode and info read: sessions take no spikes with features; train --decoder place without --marks for a session",
+        "the file is a clusterless place decoder (betz train --marks), which only betz evaluate, decode, stream and info read: other sessions take no spikes with features; train --decoder place without --marks for them",
     )
 }
 
@@ -47,25 +55,6 @@ struct Input {
     aligned: AlignReport,
 }
 
-/// The features in the recording `path`.
-fn read_features(path: &Path) -> Result<SpikeFeatures> {
-    let is_npz = first_bytes(path)?.starts_with(b"PK");
-    let array = match is_npz {
-        true => Arrays::open(path)?.numbers::<f32>(FEATURES, 2)?,
-        false => None,
-    };
-    let Some(array) = array else {
-        return Err(Error::recording(format!(
-            "{}: expected an .npz recording with an array `{FEATURES}` (spikes, features), got none; docs/recordings.md describes it",
-            path.display()
-        )));
-    };
-    Ok(SpikeFeatures {
-        columns: array.shape[1],
-        values: array.values,
-    })
-}
-
 /// Reads `part` of the recording `path`, with its behaviour or without.
 fn read(
     path: &Path,
@@ -73,8 +62,7 @@ fn read(
     with_behavior: bool,
     step: impl FnOnce(&Recording) -> f64,
 ) -> Result<Input> {
-    let features = read_features(path)?;
-    let mut recording = data::read_recording(path, &part.behavior)?;
+    let (mut recording, features) = data::read_marks(path, &part.behavior)?;
     let at = |e: Error| e.at(path.display());
     if recording.form != SpikeForm::Events {
         return Err(at(Error::recording(format!(
@@ -171,6 +159,31 @@ impl Outcome for TrainingReport {
     }
 }
 
+/// Refuses any device but the CPU, for the reason `why`.
+fn check_device(device: &str, why: &str) -> Result<()> {
+    match device.parse()? {
+        DeviceSpec::Auto | DeviceSpec::Cpu => Ok(()),
+        _ => Err(Error::argument(format!(
+            "--device: expected auto or cpu, because {why}, got {device}"
+        ))),
+    }
+}
+
+/// Refuses to write outputs into a copy of an NWB file with waveforms, which has no table of units.
+fn check_out(out: Option<&Path>, recording: &Path) -> Result<()> {
+    let is_nwb = |path: &Path| {
+        path.extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("nwb"))
+    };
+    match out.filter(|out| is_nwb(out)) {
+        Some(out) if betz_formats::is_hdf5(recording) => Err(Error::argument(format!(
+            "--out: expected .csv or .npz, because spikes with waveforms are not copied to another NWB file, got {}",
+            out.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses options of `betz train` that `--marks` has no use for.
 pub(crate) fn check(args: &Train) -> Result<()> {
     if !args.marks {
@@ -181,15 +194,7 @@ pub(crate) fn check(args: &Train) -> Result<()> {
             "--marks: expected --decoder place, which alone decodes spikes with features, got another kind",
         ));
     }
-    if !matches!(
-        args.common.device.parse()?,
-        DeviceSpec::Auto | DeviceSpec::Cpu
-    ) {
-        return Err(Error::argument(format!(
-            "--device: expected auto or cpu, because --marks trains on the CPU, got {}",
-            args.common.device
-        )));
-    }
+    check_device(&args.common.device, "--marks trains on the CPU")?;
     let without_use = [
         ("--device-memory", args.device_memory.is_some()),
         ("--tf32", args.tf32),
@@ -212,6 +217,17 @@ pub(crate) fn check(args: &Train) -> Result<()> {
         ("--ridge", args.ridge.is_some()),
         ("--noise", args.noise.is_some()),
         ("--delay", args.delay != "0"),
+        ("--folds", args.folds != 5),
+        ("--gram", !matches!(args.gram, Gram::Auto)),
+        ("--solver", !matches!(args.solver, SolverName::Cholesky)),
+        ("--false-alarms", args.false_alarms != 1.0),
+        ("--priors", args.priors.is_some()),
+        ("--experts", args.experts.is_some()),
+        ("--lift-units", args.lift_units.is_some()),
+        ("--weights", args.weights.is_some()),
+        ("--refuse-dead", args.refuse_dead),
+        ("--keep-artefacts", args.keep_artefacts),
+        ("--filter", !args.filter.filters.is_empty()),
     ];
     match without_use.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Error::argument(format!(
@@ -313,6 +329,7 @@ pub(crate) fn evaluate(args: &Evaluate) -> Result<()> {
         ("--trials", args.trials),
         ("--chance", args.chance.is_some()),
         ("--importance", args.importance),
+        ("--seed", args.seed != 1),
     ];
     if let Some((option, _)) = without_use.iter().find(|(_, given)| *given) {
         return Err(Error::argument(format!(
@@ -320,6 +337,8 @@ pub(crate) fn evaluate(args: &Evaluate) -> Result<()> {
             args.model.display()
         )));
     }
+    check_device(&args.common.device, DECODES_ON_CPU)?;
+    check_out(args.out.as_deref(), &args.recording)?;
     let model = ClusterlessPlace::load(&args.model)?;
     let at = |e: Error| e.at(args.recording.display());
     let input = read(&args.recording, &args.part, true, |_| model.step_seconds())?;
@@ -402,6 +421,8 @@ pub(crate) fn decode(args: &Decode) -> Result<()> {
             "--every: expected a model of another kind, got a clusterless place decoder, which decodes at its own steps",
         ));
     }
+    check_device(&args.common.device, DECODES_ON_CPU)?;
+    check_out(Some(&args.out), &args.recording)?;
     let model = ClusterlessPlace::load(&args.model)?;
     let at = |e: Error| e.at(args.recording.display());
     let input = read(&args.recording, &args.part, false, |_| model.step_seconds())?;

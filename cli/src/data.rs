@@ -6,7 +6,8 @@ use std::path::Path;
 
 use betz::model::Decoder;
 use betz::recording::{
-    AlignOptions, AlignReport, Dataset, OutputInfo, Recording, SpikeForm, invented_channel_names,
+    AlignOptions, AlignReport, Dataset, OutputInfo, Recording, SpikeFeatures, SpikeForm,
+    invented_channel_names,
 };
 use betz::{Error, Result, memory};
 use betz_formats::{ReadOptions, Report};
@@ -30,15 +31,19 @@ pub(crate) fn open_recording(path: &Path) -> Result<Recording> {
 
 /// Reads a recording whose notes were printed when it was read before.
 pub(crate) fn read_again(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
-    let options = ReadOptions {
+    betz_formats::read_recording(path, &read_options(behavior))
+}
+
+/// Series and tables that `behavior` names.
+fn read_options(behavior: &Behaviors) -> ReadOptions {
+    ReadOptions {
         behavior: behavior.names.clone(),
         trials: behavior.trial_tables.clone(),
         within: behavior.within_tables.clone(),
         mask: behavior.mask_tables.clone(),
         angles: behavior.angles.clone(),
         ..ReadOptions::default()
-    };
-    betz_formats::read_recording(path, &options)
+    }
 }
 
 #[cfg(unix)]
@@ -60,6 +65,12 @@ fn opened(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
         ));
     }
     let (recording, read) = read_again(path, behavior)?;
+    tell_notes(path, &read);
+    Ok((recording, read))
+}
+
+/// Says what the reader of `path` noted.
+fn tell_notes(path: &Path, read: &Report) {
     for note in &read.notes {
         report::remark(format!("{}: {note}", path.display()));
     }
@@ -70,7 +81,6 @@ fn opened(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
             read.other_series.join(", ")
         ));
     }
-    Ok((recording, read))
 }
 
 /// Reads a recording and says on standard error what it holds.
@@ -93,6 +103,19 @@ pub(crate) fn read_recording_with_report(
         report::count(recording.segments.len() as u128, "segment"),
     ));
     Ok((recording, read))
+}
+
+/// Reads a recording of spikes with features: an array `spike_features` of an `.npz`, or waveforms of NWB.
+pub(crate) fn read_marks(path: &Path, behavior: &Behaviors) -> Result<(Recording, SpikeFeatures)> {
+    #[cfg(feature = "rig")]
+    if betz_formats::is_hdf5(path) {
+        let (recording, features, read) =
+            betz_formats::nwb::read_spike_events(path, &read_options(behavior))?;
+        tell_notes(path, &read);
+        return Ok((recording, features));
+    }
+    let features = SpikeFeatures::read_npz(path)?;
+    Ok((read_recording(path, behavior)?, features))
 }
 
 /// Number of spikes of a recording, or of values of a signal, in words.

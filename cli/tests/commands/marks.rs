@@ -89,6 +89,23 @@ fn spikes_with_features_are_trained_on_scored_and_decoded() {
         table.starts_with("step,start_seconds,end_seconds,segment,x\n6000,120,"),
         "{table:.80}"
     );
+    // A session gives the same outputs, step by step.
+    let streamed = json(
+        folder,
+        "stream marks.betz tetrodes.npz --from 120 --deadline 1000000 --out streamed.csv",
+    );
+    assert_eq!(streamed["median_error"], scored["median_error"]);
+    assert_eq!(
+        (
+            &streamed["latency_us"]["steps"],
+            &streamed["deadline_misses"]
+        ),
+        (&scored["steps"], &0.into())
+    );
+    assert!(streamed["latency_us"]["max"].as_f64() >= streamed["latency_us"]["p99"].as_f64());
+    assert_eq!(streamed["spikes_left_out"], 0);
+    let read = |name| std::fs::read_to_string(folder.join(name)).unwrap();
+    assert_eq!(read("streamed.csv"), read("scored.csv"));
     let inside = json(folder, "info marks.betz");
     assert_eq!(
         (&inside["decoder"], &inside["clusterless"]),
@@ -130,6 +147,31 @@ fn what_has_no_features_or_no_use_for_them_is_refused() {
         ("--cells 1000000000000", "cells: expected 4 to 1000"),
         ("--device cuda:9", "--device: expected auto or cpu"),
         ("--latents 4", "--latents: expected training without it"),
+        ("--folds 3", "--folds: expected training without it"),
+        ("--experts 2", "--experts: expected training without it"),
+        (
+            "--lift-units 8",
+            "--lift-units: expected training without it",
+        ),
+        ("--weights int8", "--weights: expected training without it"),
+        ("--gram dense", "--gram: expected training without it"),
+        ("--solver inverse", "--solver: expected training without it"),
+        (
+            "--false-alarms 2",
+            "--false-alarms: expected training without it",
+        ),
+        (
+            "--refuse-dead",
+            "--refuse-dead: expected training without it",
+        ),
+        (
+            "--keep-artefacts",
+            "--keep-artefacts: expected training without it",
+        ),
+        (
+            "--filter boxcar:50ms",
+            "--filter: expected training without it",
+        ),
     ] {
         refused(folder, &format!("{train} tetrodes.npz {options}"), 2, words);
     }
@@ -147,12 +189,76 @@ fn what_has_no_features_or_no_use_for_them_is_refused() {
         2,
         "a clusterless place decoder",
     );
+    for command in [
+        "evaluate marks.betz tetrodes.npz",
+        "decode marks.betz tetrodes.npz --out d.csv",
+    ] {
+        refused(
+            folder,
+            &format!("{command} --device cuda:9"),
+            2,
+            "--device: expected auto or cpu, because a clusterless place decoder decodes on the CPU, got cuda:9",
+        );
+    }
+    refused(
+        folder,
+        "evaluate marks.betz tetrodes.npz --seed 3",
+        2,
+        "--seed: expected a model of another kind",
+    );
     refused(
         folder,
         "info marks.betz --weights w.npz",
         2,
         "got a clusterless place decoder",
     );
-    let session = "sessions take no spikes with features; train --decoder place without --marks";
-    refused(folder, "stream marks.betz tetrodes.npz", 1, session);
+    let session =
+        "other sessions take no spikes with features; train --decoder place without --marks";
+    refused(
+        folder,
+        "stream marks.betz --in udp://127.0.0.1:0 --steps 1",
+        1,
+        session,
+    );
+    for option in ["--counts", "--watch", "--unlike", "--device cuda:9"] {
+        let named = option.split(' ').next().unwrap();
+        let line = format!("stream marks.betz tetrodes.npz {option}");
+        refused(folder, &line, 2, &format!("{named}: expected"));
+    }
+}
+
+#[test]
+fn waveforms_of_nwb_are_features() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let fixtures = "../crates/rig/formats/tests/fixtures";
+    for name in ["tetrodes.nwb", "perich.nwb"] {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join(fixtures);
+        std::fs::copy(fixture.join(name), folder.join(name)).unwrap();
+    }
+    let told = json(
+        folder,
+        "train tetrodes.nwb --decoder place --marks --out marks.betz",
+    );
+    assert_eq!(
+        (&told["channels"], &told["features"], &told["components"]),
+        (&2.into(), &4.into(), &120.into())
+    );
+    let scored = json(folder, "evaluate marks.betz tetrodes.nwb");
+    assert_eq!(scored["spikes_left_out"], 0);
+    assert!(scored["outputs"][0]["r2"].as_f64().unwrap() > 0.8);
+    done(folder, "decode marks.betz tetrodes.nwb --out decoded.csv");
+    refused(
+        folder,
+        "decode marks.betz tetrodes.nwb --out decoded.nwb",
+        2,
+        "--out: expected .csv or .npz, because spikes with waveforms are not copied",
+    );
+    // A file of units alone has no waveforms.
+    refused(
+        folder,
+        "train perich.nwb --decoder place --marks --out other.betz",
+        1,
+        "a SpikeEventSeries in acquisition or processing",
+    );
 }

@@ -67,6 +67,17 @@ const FEW: Recipe = Recipe {
     ..Recipe::TRIALS
 };
 
+#[test]
+fn few_trials_take_more_passes_with_more_left_out() {
+    let trials = |count: usize| -> Vec<Range<usize>> {
+        (0..count)
+            .map(|trial| trial * 30..(trial + 1) * 30)
+            .collect()
+    };
+    assert_eq!(Recipe::of_trials(&trials(64)), Recipe::FEW_TRIALS);
+    assert_eq!(Recipe::of_trials(&trials(65)), Recipe::TRIALS);
+}
+
 fn trained(samples: &Samples<'_>, training: &[Range<usize>], sizes: &Sizes) -> Trained {
     trained_by(&FEW, samples, training, sizes)
 }

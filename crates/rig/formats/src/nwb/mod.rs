@@ -18,6 +18,7 @@
 //! A file that [`write()`] made is read back as the original recording.
 
 mod behavior;
+mod events;
 mod hdf5;
 mod hdf5_error;
 mod hdf5_write;
@@ -40,7 +41,7 @@ mod write;
 use std::path::Path;
 
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_recording::{Behavior, Recording, Segment, SpikeForm};
+use betz_recording::{Behavior, Recording, Segment, SpikeFeatures, SpikeForm};
 
 use crate::voltage::VoltageStream;
 use crate::{ReadOptions, Report, angles};
@@ -71,6 +72,21 @@ const LONGEST_SECONDS: f64 = 1e8;
 pub fn read(path: &Path, options: &ReadOptions) -> Result<(Recording, Report)> {
     File::open(path)
         .and_then(|file| recording(&file, options))
+        .map_err(|e| e.at(path.display()))
+}
+
+/// Reads the recording whose channels are the electrode groups of the spikes with waveforms (`SpikeEventSeries`) in the
+/// NWB file at `path`, and the features of its spikes: the voltages of the group's electrodes in microvolts, at the sample
+/// with the largest voltage of either sign on any of them. Trials and behaviour are those of [`read`].
+///
+/// # Errors
+/// The errors of [`read`]; [`ErrorKind::InsufficientData`] without such spikes.
+pub fn read_spike_events(
+    path: &Path,
+    options: &ReadOptions,
+) -> Result<(Recording, SpikeFeatures, Report)> {
+    File::open(path)
+        .and_then(|file| events::recording(&file, options))
         .map_err(|e| e.at(path.display()))
 }
 
@@ -185,13 +201,33 @@ fn own_recording(file: &File, report: &mut Report) -> Result<Option<Recording>> 
     }
 }
 
-fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> {
-    let tick_seconds = options.tick_seconds;
-    if !(tick_seconds.is_finite() && tick_seconds > 0.0) {
-        return Err(Error::argument(format!(
-            "tick: expected a finite length > 0 s, got {tick_seconds}"
-        )));
+/// Reads spikes in ticks from a time on, or from their earliest where that lies before, within a window.
+type ReadSpikes<'a> =
+    &'a mut dyn FnMut(f64, &std::ops::Range<f64>, &mut Report) -> Result<ticked::TickedSpikes>;
+
+/// Channels of a recording and their spikes.
+struct Source<'a> {
+    names: Vec<String>,
+    electrode_um: Option<Vec<[f32; 2]>>,
+    spikes: ReadSpikes<'a>,
+    /// The table of units, if channels are units.
+    units: Option<&'a units::Table>,
+    /// Paths of the series that the channels are read from.
+    series: Vec<String>,
+}
+
+fn check_tick(options: &ReadOptions) -> Result<()> {
+    let tick = options.tick_seconds;
+    match tick.is_finite() && tick > 0.0 {
+        true => Ok(()),
+        false => Err(Error::argument(format!(
+            "tick: expected a finite length > 0 s, got {tick}"
+        ))),
     }
+}
+
+fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> {
+    check_tick(options)?;
     let mut report = Report::default();
     let plain = ReadOptions {
         angles: Vec::new(),
@@ -204,9 +240,29 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
         return Ok((recording, report));
     }
     report.notes.extend_from_slice(file.dangling());
-    let window = options.window()?;
     let units = units::table(file, &options.units)?.ok_or_else(|| no_units(file))?;
     report.notes.extend_from_slice(&units.notes);
+    let source = Source {
+        names: units.names.clone(),
+        electrode_um: units.electrode_um.clone(),
+        spikes: &mut |low, window, report| {
+            ticked::read(file, &units, low, options.tick_seconds, window, report)
+        },
+        units: Some(&units),
+        series: Vec::new(),
+    };
+    assemble(file, options, source, report)
+}
+
+/// The recording of the spikes of `source`, with the trials and the behaviour of `file`.
+fn assemble(
+    file: &File,
+    options: &ReadOptions,
+    source: Source<'_>,
+    mut report: Report,
+) -> Result<(Recording, Report)> {
+    let tick_seconds = options.tick_seconds;
+    let window = options.window()?;
     let (mut behavior, paths) = behavior::read(file, options, &mut report)?;
     angles::settle(&mut behavior, &options.angles, &mut report.notes)?;
     let mut trials = trials::read(file, &options.trials, &mut report)?;
@@ -221,11 +277,11 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
         (low, high) = (low.min(time), high.max(time));
     }
     check_span(low, high)?;
-    let ticked = ticked::read(file, &units, low, tick_seconds, &window, &mut report)?;
+    let ticked = (source.spikes)(low, &window, &mut report)?;
     low = ticked.low;
     report
         .notes
-        .extend(ticked.looks_like_milliseconds(units.names.len(), behavior.as_ref()));
+        .extend(ticked.looks_like_milliseconds(source.names.len(), behavior.as_ref()));
     if !ticked.spikes.is_empty() {
         // A spike at the very end has its tick, too.
         high = high.max(ticked.high + tick_seconds);
@@ -242,14 +298,18 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
     }
     let (within, mask) = (&options.within, &options.mask);
     let spans = intervals::select(file, trials, within, mask, &mut report.notes)?;
-    let spans = observed::select(file, &units, spans, &mut report.notes)?;
-    unused::note(file, options, &paths, &mut report);
+    let spans = match source.units {
+        Some(units) => observed::select(file, units, spans, &mut report.notes)?,
+        None => spans,
+    };
+    let used = [paths, source.series].concat();
+    unused::note(file, options, &used, &mut report);
     report.origin_seconds = low;
     let recording = Recording {
         tick_seconds,
         ticks,
         spikes: ticked.spikes,
-        channel_names: units.names,
+        channel_names: source.names,
         behavior: behavior.map(|b| Behavior {
             times: b
                 .times
@@ -257,7 +317,7 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
             ..b
         }),
         segments: segments(&spans, low, ticks, tick_seconds),
-        electrode_um: units.electrode_um,
+        electrode_um: source.electrode_um,
         form: SpikeForm::Events,
         meta: Some(meta(file, low, &report)),
     };

@@ -60,6 +60,65 @@ fn every_array_is_the_one_that_pynwb_reads() {
 }
 
 #[test]
+fn spikes_with_waveforms_are_those_that_pynwb_reads() {
+    let (recording, features, report) =
+        nwb::read_spike_events(&file("tetrodes"), &ReadOptions::default()).unwrap();
+    assert_eq!(recording.channel_names, ["tetrode0", "tetrode1"]);
+    assert_eq!((recording.spikes.len(), features.columns), (120, 4));
+    let behavior = recording.behavior.as_ref().unwrap();
+    assert_eq!(
+        (&*behavior.outputs[0].unit, behavior.samples()),
+        ("cm", 500)
+    );
+    assert!(report.notes.is_empty(), "{report:?}");
+    let expected = expected();
+    let events = expected["tetrodes"]["events"].as_array().unwrap();
+    assert_eq!(events.len(), 120);
+    for (i, event) in events.iter().enumerate() {
+        let channel = u64::from(recording.spikes.channels[i]);
+        assert_eq!(event[0], channel, "spike {i}");
+        let own = event[1].as_array().unwrap();
+        for (c, value) in features.of(i).iter().enumerate() {
+            // The second group has three wires.
+            let Some(expected) = own.get(c).and_then(Value::as_f64) else {
+                assert!(value.is_nan() && channel == 1, "spike {i}: {value}");
+                continue;
+            };
+            assert!((f64::from(*value) - expected).abs() < 1e-3, "spike {i}");
+        }
+    }
+    // A part of the time, and one group alone.
+    let options = ReadOptions {
+        units: vec!["tetrode1".into()],
+        seconds: Some([2.0, 5.0]),
+        ..ReadOptions::default()
+    };
+    let (part, of, _) = nwb::read_spike_events(&file("tetrodes"), &options).unwrap();
+    let inside = (0..120).filter(|&i| {
+        let seconds = recording.spikes.ticks[i] as f64 * recording.tick_seconds;
+        recording.spikes.channels[i] == 1 && (2.0..5.0).contains(&seconds)
+    });
+    let inside: Vec<usize> = inside.collect();
+    assert!(inside.len() > 5 && part.spikes.len() == inside.len());
+    assert_eq!((of.columns, of.rows()), (3, inside.len()));
+    for (row, i) in inside.into_iter().enumerate() {
+        assert_eq!(of.of(row), &features.of(i)[..3]);
+    }
+    let options = ReadOptions {
+        units: vec!["tetrode7".into()],
+        ..ReadOptions::default()
+    };
+    let error = nwb::read_spike_events(&file("tetrodes"), &options).unwrap_err();
+    assert!(
+        error.message().contains("acquisition/tetrode1") && error.message().contains("tetrode7"),
+        "{error}"
+    );
+    let error = nwb::read_spike_events(&file("nlb"), &ReadOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InsufficientData);
+    assert!(error.message().contains("SpikeEventSeries"), "{error}");
+}
+
+#[test]
 fn m2_has_its_fingers_at_the_ends_of_its_bins() {
     let (recording, report) = read_recording(&file("m2"), &ReadOptions::default()).unwrap();
     let behavior = recording.behavior.as_ref().unwrap();
