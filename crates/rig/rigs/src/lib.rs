@@ -1,8 +1,8 @@
 //! Devices and buses of the field, which serve as sources and sinks of a session.
 //!
 //! # The way of the data
-//! 1. One client per device or bus reads its messages. Its module has everything that speaks to it, also the emulator: `brand`,
-//!    `lsl`, `cerebus`, `udp`, `zmq`; devices that are read as blocks alone are in [`rig`].
+//! 1. One client per device or bus reads its messages. Its module has everything that speaks to it: client, emulator, tests.
+//!    Devices that give blocks alone (Open Ephys, SpikeGLX, Intan RHX, Synapse, shared memory, pipes) are public in [`rig`].
 //! 2. One rule of loss judges the numbers and times of the messages: which are next, lost, late or repeated, and when a device or
 //!    its clock began anew.
 //! 3. The client gives blocks or steps. A [`rig::Rig`] gives blocks of voltage, spikes or features, with the device's own time. A
@@ -22,9 +22,21 @@ mod clock;
 pub mod handoff;
 #[cfg(feature = "lsl")]
 pub mod lsl;
+#[cfg(feature = "rig")]
+mod openephys;
 #[cfg(feature = "bus")]
 mod order;
+#[cfg(feature = "rig")]
+mod pipe;
+#[cfg(feature = "rig")]
+mod rhx;
 pub mod rig;
+#[cfg(all(feature = "rig", target_os = "linux"))]
+mod shared;
+#[cfg(feature = "rig")]
+mod spikeglx;
+#[cfg(feature = "rig")]
+mod synapse;
 #[cfg(feature = "udp")]
 pub mod udp;
 #[cfg(any(feature = "udp", feature = "zmq"))]

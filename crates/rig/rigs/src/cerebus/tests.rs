@@ -1,8 +1,8 @@
 //! Sample groups and spikes of an emulated Cerebus device.
 
-use betz_base::Result;
-
 use std::time::Duration;
+
+use betz_base::Result;
 
 use super::{CerebusRig, Group, Protocol};
 use crate::rig::emulate::{CerebusDevice, Emulator, Sender};

@@ -45,6 +45,7 @@ impl<T> JumpRule<T> {
     }
 
     /// Forgets a doubtful time, because another clock begins.
+    #[cfg_attr(not(any(feature = "udp", feature = "lsl")), allow(dead_code))]
     pub(crate) fn clear(&mut self) {
         self.doubtful = None;
     }

@@ -9,25 +9,11 @@
 #[cfg(feature = "emulate")]
 pub mod emulate;
 #[cfg(feature = "rig")]
-mod frames;
-#[cfg(feature = "rig")]
 pub mod notes;
 #[cfg(feature = "rig")]
 mod open;
 #[cfg(feature = "rig")]
-mod openephys;
-#[cfg(feature = "rig")]
-mod pipe;
-#[cfg(feature = "rig")]
-mod protobuf;
-#[cfg(feature = "rig")]
-mod rhx;
-#[cfg(all(feature = "rig", target_os = "linux"))]
-mod shared;
-#[cfg(feature = "rig")]
-mod spikeglx;
-#[cfg(feature = "rig")]
-mod synapse;
+pub(crate) mod protobuf;
 #[cfg(feature = "rig")]
 pub(crate) mod tcp;
 #[cfg(all(test, feature = "emulate"))]
@@ -48,21 +34,21 @@ pub use crate::clock::host_ns;
 #[cfg(feature = "rig")]
 pub use crate::lsl::LslRig;
 #[cfg(feature = "rig")]
-pub use frames::FrameRig;
+pub use crate::openephys::OpenEphysRig;
+#[cfg(feature = "rig")]
+pub use crate::pipe::PipeRig;
+#[cfg(feature = "rig")]
+pub use crate::rhx::{RhxBand, RhxOptions, RhxRig};
+#[cfg(all(feature = "rig", target_os = "linux"))]
+pub use crate::shared::SharedRig;
+#[cfg(feature = "rig")]
+pub use crate::spikeglx::{SpikeGlxRig, SpikeGlxStream};
+#[cfg(feature = "rig")]
+pub use crate::synapse::SynapseRig;
+#[cfg(feature = "rig")]
+pub use crate::udp::rows::FrameRig;
 #[cfg(feature = "rig")]
 pub use open::{RigOptions, open_rig};
-#[cfg(feature = "rig")]
-pub use openephys::OpenEphysRig;
-#[cfg(feature = "rig")]
-pub use pipe::PipeRig;
-#[cfg(feature = "rig")]
-pub use rhx::{RhxBand, RhxOptions, RhxRig};
-#[cfg(all(feature = "rig", target_os = "linux"))]
-pub use shared::SharedRig;
-#[cfg(feature = "rig")]
-pub use spikeglx::{SpikeGlxRig, SpikeGlxStream};
-#[cfg(feature = "rig")]
-pub use synapse::SynapseRig;
 
 /// A spike of one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,7 +297,7 @@ impl LineEdges {
     /// Most changes that wait; more are those of a reader that takes none.
     const MOST: usize = 1 << 16;
 
-    fn push(&mut self, edge: LineEdge) {
+    pub(crate) fn push(&mut self, edge: LineEdge) {
         if self.waiting.len() < Self::MOST {
             self.waiting.push(edge);
         }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::rhx::{RhxBand, RhxOptions, RhxRig, channel_names};
 use super::{
     BrandRig, CerebusRig, FrameRig, Group, LslRig, OpenEphysRig, PipeRig, Rig, SpikeGlxRig,
     SpikeGlxStream, SynapseRig,
@@ -15,6 +14,7 @@ use super::{
 use crate::bus::Address;
 use crate::cerebus::Protocol;
 use crate::order::rows::PATIENCE;
+use crate::rhx::{RhxBand, RhxOptions, RhxRig, channel_names};
 
 /// Rigs and the keys of their addresses.
 const RIGS: &[(&str, &[&str])] = &[

@@ -3,7 +3,7 @@
 
 /// Value of a field, by its wire type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Varint(u64),
     Fixed64(u64),
     Bytes(&'a [u8]),
@@ -15,7 +15,7 @@ const VARINT: usize = 10;
 
 /// Takes the number and the value of the next field from the front of `message`; `None` if no field is there. Groups,
 /// which current programs no longer write, are refused.
-pub(super) fn take_field<'a>(message: &mut &'a [u8]) -> Option<(u64, Value<'a>)> {
+pub(crate) fn take_field<'a>(message: &mut &'a [u8]) -> Option<(u64, Value<'a>)> {
     let key = take_varint(message)?;
     let value = match key & 7 {
         0 => Value::Varint(take_varint(message)?),
@@ -72,7 +72,7 @@ fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
 
 impl Value<'_> {
     /// The number of a field of a whole number.
-    pub(super) fn number(self) -> Option<u64> {
+    pub(crate) fn number(self) -> Option<u64> {
         match self {
             Self::Varint(number) => Some(number),
             _ => None,
@@ -81,7 +81,7 @@ impl Value<'_> {
 
     /// Gives the numbers of a repeated field to `each`, be they packed or one; `None` if the field holds none, or if
     /// `each` refuses a number.
-    pub(super) fn each_number(self, mut each: impl FnMut(u64) -> Option<()>) -> Option<()> {
+    pub(crate) fn each_number(self, mut each: impl FnMut(u64) -> Option<()>) -> Option<()> {
         match self {
             Self::Varint(number) => each(number),
             Self::Bytes(mut packed) => {
@@ -96,24 +96,24 @@ impl Value<'_> {
 }
 
 /// The number that a field of type `sint32` or `sint64` stands for.
-pub(super) fn signed(number: u64) -> i64 {
+pub(crate) fn signed(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
 /// Appends a field of fixed 4 bytes.
-pub(super) fn put_fixed32(to: &mut Vec<u8>, field: u64, value: u32) {
+pub(crate) fn put_fixed32(to: &mut Vec<u8>, field: u64, value: u32) {
     put_varint(to, field << 3 | 5);
     to.extend(value.to_le_bytes());
 }
 
 /// Appends a field of fixed 8 bytes.
-pub(super) fn put_fixed64(to: &mut Vec<u8>, field: u64, value: u64) {
+pub(crate) fn put_fixed64(to: &mut Vec<u8>, field: u64, value: u64) {
     put_varint(to, field << 3 | 1);
     to.extend(value.to_le_bytes());
 }
 
 /// Appends a number.
-pub(super) fn put_varint(to: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_varint(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push(number as u8 | 0x80);
         number >>= 7;
@@ -123,7 +123,7 @@ pub(super) fn put_varint(to: &mut Vec<u8>, mut number: u64) {
 
 /// Appends a field of a whole number. Senders leave out a 0.
 #[cfg(feature = "emulate")]
-pub(super) fn put_number(to: &mut Vec<u8>, field: u64, number: u64) {
+pub(crate) fn put_number(to: &mut Vec<u8>, field: u64, number: u64) {
     if number > 0 {
         put_varint(to, field << 3);
         put_varint(to, number);
@@ -132,7 +132,7 @@ pub(super) fn put_number(to: &mut Vec<u8>, field: u64, number: u64) {
 
 /// Appends a field of bytes.
 #[cfg(feature = "emulate")]
-pub(super) fn put_bytes(to: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+pub(crate) fn put_bytes(to: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     put_varint(to, field << 3 | 2);
     put_varint(to, bytes.len() as u64);
     to.extend(bytes);
@@ -140,7 +140,7 @@ pub(super) fn put_bytes(to: &mut Vec<u8>, field: u64, bytes: &[u8]) {
 
 /// The number by which a field of type `sint32` or `sint64` states `value`.
 #[cfg(feature = "emulate")]
-pub(super) fn zigzag(value: i64) -> u64 {
+pub(crate) fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }
 

@@ -16,6 +16,13 @@
 //!
 //! Content 4 is rows of voltage and 5 to 7 are labels, marks and trials, see [`rig`](crate::rig).
 
+#[cfg(feature = "emulate")]
+pub(crate) mod emulate;
+#[cfg(feature = "rig")]
+pub(crate) mod rows;
+#[cfg(all(test, feature = "emulate"))]
+mod tests;
+
 use std::io::ErrorKind as Io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};

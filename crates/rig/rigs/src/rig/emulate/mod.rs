@@ -3,14 +3,7 @@
 //! An [`Emulator`] counts rows as its device does. Tests let it lose rows, restart, or send damaged packets, and
 //! compare the blocks that a rig gives with the rows that were sent.
 
-mod frames;
-mod openephys;
-pub(in crate::rig) mod publication;
-mod rhx;
-#[cfg(target_os = "linux")]
-mod shared;
-mod spikeglx;
-mod synapse;
+pub(crate) mod publication;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -19,13 +12,13 @@ use betz_base::{Error, ErrorKind, Result};
 pub use crate::brand::emulate::BrandRedis;
 pub use crate::cerebus::emulate::CerebusDevice;
 pub use crate::lsl::emulate::LslOutlet;
-pub use frames::FrameSender;
-pub use openephys::OpenEphysPublisher;
-pub use rhx::RhxServer;
+pub use crate::openephys::emulate::OpenEphysPublisher;
+pub use crate::rhx::emulate::RhxServer;
 #[cfg(target_os = "linux")]
-pub use shared::SharedWriter;
-pub use spikeglx::SpikeGlxServer;
-pub use synapse::SynapseTap;
+pub use crate::shared::emulate::SharedWriter;
+pub use crate::spikeglx::emulate::SpikeGlxServer;
+pub use crate::synapse::emulate::SynapseTap;
+pub use crate::udp::emulate::FrameSender;
 
 use super::RigSpike;
 

@@ -15,7 +15,7 @@ use crate::zmq::Publisher;
 const ROOM: Duration = Duration::from_secs(10);
 
 /// A publisher, attended until this is dropped.
-pub(in crate::rig) struct Publication {
+pub(crate) struct Publication {
     publisher: Arc<Mutex<Publisher>>,
     is_closed: Arc<AtomicBool>,
     /// Attends to the publisher.
@@ -27,7 +27,7 @@ pub(in crate::rig) struct Publication {
 
 impl Publication {
     /// Binds a publisher for the emulator of `of`.
-    pub(in crate::rig) fn bind(of: &'static str, at: SocketAddr) -> Result<Self> {
+    pub(crate) fn bind(of: &'static str, at: SocketAddr) -> Result<Self> {
         let io = |e| Error::new(ErrorKind::Io, format!("emulator of {of} at {at}: {e}"));
         let publisher = Publisher::bind(at).map_err(io)?;
         let address = publisher.address().map_err(io)?;
@@ -52,17 +52,17 @@ impl Publication {
         })
     }
 
-    pub(in crate::rig) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// True if somebody has subscribed.
-    pub(in crate::rig) fn is_connected(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         lock(&self.publisher).has_subscriber()
     }
 
     /// Publishes a message of these parts; waits for a subscriber that has no room.
-    pub(in crate::rig) fn publish(&self, parts: &[&[u8]]) -> Result<()> {
+    pub(crate) fn publish(&self, parts: &[&[u8]]) -> Result<()> {
         let started = Instant::now();
         while lock(&self.publisher).send_parts(parts).without_room > 0 {
             if started.elapsed() > ROOM {

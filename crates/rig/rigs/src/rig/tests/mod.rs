@@ -1,12 +1,7 @@
 //! Rigs against their emulators: equal blocks, losses to the row, damaged packets.
 
-mod frames;
 mod lines;
 mod open;
-mod openephys;
-mod rhx;
-mod spikeglx;
-mod synapse;
 
 use std::time::Duration;
 

@@ -11,14 +11,21 @@
 //!
 //! Emulated from public sources (Intan-RHX 3.4), not tried on hardware.
 
+#[cfg(feature = "emulate")]
+pub(crate) mod emulate;
+#[cfg(all(test, feature = "emulate"))]
+mod tests;
+
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use betz_base::{Error, Result};
 
-use super::tcp::{Attempts, Connection};
-use super::{Arrival, Block, Loss, LossReport, Rig, RigCounts, RigSpike, Samples, Signal, host_ns};
 use crate::order::rows::RowOrder;
+use crate::rig::tcp::{Attempts, Connection};
+use crate::rig::{
+    Arrival, Block, Loss, LossReport, Rig, RigCounts, RigSpike, Samples, Signal, host_ns,
+};
 use crate::udp::word;
 
 pub(super) const WAVEFORMS: u32 = 0x2ef0_7a08;

@@ -9,6 +9,11 @@
 //!
 //! Emulated from public sources (the plugin and its Python client), not tried on hardware.
 
+#[cfg(feature = "emulate")]
+pub(crate) mod emulate;
+#[cfg(all(test, feature = "emulate"))]
+mod tests;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -16,12 +21,12 @@ use std::time::{Duration, Instant};
 use betz_base::Result;
 use serde_json::Value;
 
-use super::tcp::Attempts;
-use super::{
+use crate::order::rows::RowOrder;
+use crate::rig::tcp::Attempts;
+use crate::rig::{
     Arrival, Block, LineEdge, LineEdges, Loss, LossReport, MICROVOLTS, Rig, RigCounts, RigSpike,
     Samples, Signal, check_given, host_ns, to_bits,
 };
-use crate::order::rows::RowOrder;
 use crate::zmq::{Subscriber, channel_of};
 
 /// Most samples of a message.

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use betz_base::Result;
 
-use super::publication::Publication;
-use super::{Emulator, whole_rows};
 use crate::rig::RigSpike;
+use crate::rig::emulate::publication::Publication;
+use crate::rig::emulate::{Emulator, whole_rows};
 
 /// Publishes voltage and spikes as [`OpenEphysRig`](crate::rig::OpenEphysRig) receives them.
 pub struct OpenEphysPublisher {

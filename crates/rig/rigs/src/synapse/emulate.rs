@@ -4,10 +4,10 @@ use std::net::{SocketAddr, UdpSocket};
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::publication::Publication;
-use super::{Emulator, next_datagram, whole_rows};
+use super::TimePacket;
+use crate::rig::emulate::publication::Publication;
+use crate::rig::emulate::{Emulator, next_datagram, whole_rows};
 use crate::rig::protobuf::{put_bytes, put_number, put_varint, zigzag};
-use crate::rig::synapse::TimePacket;
 
 /// Device time of the first row, in nanoseconds.
 const BEGIN_NS: u64 = 1_764_000_000_000_000_000;

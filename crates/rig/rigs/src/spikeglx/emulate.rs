@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{Emulator, whole_rows};
+use crate::rig::emulate::{Emulator, whole_rows};
 
 /// State that the connections share.
 struct Run {

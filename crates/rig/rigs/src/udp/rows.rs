@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use betz_base::{Error, Result};
 
-use super::{
-    Arrival, Block, Loss, MISFITS, Rig, RigCounts, Samples, Signal, append_words, host_ns,
-};
 use crate::bus::plain::{HEADER, MAGIC, VERSION};
 use crate::order::rows::Reorder;
+use crate::rig::{
+    Arrival, Block, Loss, MISFITS, Rig, RigCounts, Samples, Signal, append_words, host_ns,
+};
 use crate::udp::{Receiver, word};
 
 /// Content of rows of int16.

@@ -2,7 +2,7 @@
 
 use betz_base::Result;
 
-use super::{Emulator, Sender, whole_rows};
+use crate::rig::emulate::{Emulator, Sender, whole_rows};
 use crate::rig::host_ns;
 
 /// Bytes before the rows, and the largest datagram.

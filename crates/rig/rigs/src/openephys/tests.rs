@@ -1,10 +1,12 @@
 //! Voltage and spikes of an emulated Open Ephys.
 
+use std::time::Duration;
+
 use betz_base::Result;
 
-use super::*;
 use crate::rig::emulate::{Emulator, FREE_PORT, OpenEphysPublisher};
-use crate::rig::{LossReport, RigSpike, open_rig};
+use crate::rig::tests::*;
+use crate::rig::{Arrival, Block, LossReport, Rig, RigSpike, Samples, open_rig};
 
 fn pair(channels: usize, query: &str) -> Result<(Box<dyn Rig>, OpenEphysPublisher)> {
     let publisher = OpenEphysPublisher::bind(FREE_PORT, channels, 30_000.0, 0.195)?.with_blocks(60);

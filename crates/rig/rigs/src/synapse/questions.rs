@@ -25,16 +25,16 @@ const LARGEST: usize = 1 << 10;
 
 /// A question, or its answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::rig) struct TimePacket {
-    pub(in crate::rig) client: u32,
-    pub(in crate::rig) sequence: u32,
+pub(crate) struct TimePacket {
+    pub(crate) client: u32,
+    pub(crate) sequence: u32,
     /// Fields 3 to 6.
-    pub(in crate::rig) times: [u64; 4],
+    pub(crate) times: [u64; 4],
 }
 
 impl TimePacket {
     /// Reads a packet; `None` if it is damaged.
-    pub(in crate::rig) fn read(mut bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn read(mut bytes: &[u8]) -> Option<Self> {
         let mut packet = Self::default();
         while !bytes.is_empty() {
             match take_field(&mut bytes)? {
@@ -49,7 +49,7 @@ impl TimePacket {
     }
 
     /// Bytes of the packet.
-    pub(in crate::rig) fn to_bytes(self) -> Vec<u8> {
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(46);
         put_fixed32(&mut bytes, 1, self.client);
         put_fixed32(&mut bytes, 2, self.sequence);

@@ -15,6 +15,11 @@
 //! behind has lost exactly the rows beyond them: it looks at the head again after it has copied. On Linux shared
 //! memory is a file of `/dev/shm`, which is read as one: that needs no unsafe code and no mapping.
 
+#[cfg(feature = "emulate")]
+pub(crate) mod emulate;
+#[cfg(all(test, feature = "emulate"))]
+mod tests;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -22,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, append_words};
+use crate::rig::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, append_words};
 use crate::udp::word;
 
 pub(super) const MAGIC: [u8; 8] = *b"BETZSHM1";

@@ -16,8 +16,12 @@
 //!
 //! Emulated from public sources (Science's synapse-api and synapse-python), not tried on hardware.
 
+#[cfg(feature = "emulate")]
+pub(crate) mod emulate;
 mod questions;
 mod row;
+#[cfg(all(test, feature = "emulate"))]
+mod tests;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -26,13 +30,13 @@ use betz_base::{Error, Result};
 
 use self::questions::TimeQuestions;
 use self::row::{Misfit, Row};
-use super::MISFITS;
-use super::tcp::Attempts;
-use super::{
-    Arrival, Block, Loss, Probe, Rig, RigCounts, RigSpike, Samples, Signal, check_given, host_ns,
-};
 use crate::order::LONGEST_SECONDS;
 use crate::order::rows::RowOrder;
+use crate::rig::MISFITS;
+use crate::rig::tcp::Attempts;
+use crate::rig::{
+    Arrival, Block, Loss, Probe, Rig, RigCounts, RigSpike, Samples, Signal, check_given, host_ns,
+};
 use crate::zmq::{PIECE, Subscriber};
 
 #[cfg(feature = "emulate")]

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{Emulator, whole_rows};
+use super::{ROWS, SPIKE, WAVEFORMS};
 use crate::rig::RigSpike;
-use crate::rig::rhx::{ROWS, SPIKE, WAVEFORMS};
+use crate::rig::emulate::{Emulator, whole_rows};
 
 /// Time that a client may take to receive what was written.
 const WRITE: Duration = Duration::from_secs(10);

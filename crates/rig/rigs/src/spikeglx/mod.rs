@@ -9,18 +9,23 @@
 //!
 //! Emulated from public sources (SpikeGLX, SpikeGLX-CPP-SDK), not tried on hardware.
 
+#[cfg(feature = "emulate")]
+pub(crate) mod emulate;
+#[cfg(all(test, feature = "emulate"))]
+mod tests;
+
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use betz_base::{Error, Result};
 
-use super::tcp::{Attempts, Connection};
-use super::{
+use crate::order::rows::RowOrder;
+use crate::rig::tcp::{Attempts, Connection};
+use crate::rig::{
     Arrival, Block, LineEdge, LineEdges, Loss, MOST_LINES, Probe, Rig, RigCounts, Samples, Signal,
     append_words, host_ns,
 };
-use crate::order::rows::RowOrder;
 
 /// Time that a reply may take.
 const REPLY: Duration = Duration::from_secs(2);

@@ -1,15 +1,15 @@
 //! Voltage and spike counts of an emulated Synapse tap.
 
 use std::net::UdpSocket;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use betz_base::Result;
 
-use super::*;
+use super::TimePacket;
 use crate::rig::emulate::{Emulator, FREE_PORT, SynapseTap};
 use crate::rig::protobuf::{put_bytes, put_number, put_varint, zigzag};
-use crate::rig::synapse::TimePacket;
-use crate::rig::{LossReport, Probe, RigSpike, open_rig};
+use crate::rig::tests::*;
+use crate::rig::{Arrival, Block, LossReport, Probe, Rig, RigSpike, Samples, open_rig};
 
 const RATE: f64 = 30_000.0;
 

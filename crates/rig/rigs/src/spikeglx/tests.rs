@@ -1,10 +1,12 @@
 //! A stream of an emulated SpikeGLX.
 
+use std::time::Duration;
+
 use betz_base::Result;
 
-use super::*;
 use crate::rig::emulate::{Emulator, FREE_PORT, SpikeGlxServer};
-use crate::rig::open_rig;
+use crate::rig::tests::*;
+use crate::rig::{Arrival, Block, Rig, open_rig};
 
 fn pair(channels: usize, room: usize) -> Result<(Box<dyn Rig>, SpikeGlxServer)> {
     let server = SpikeGlxServer::open(FREE_PORT, channels, 30_000.0, 2.34375, room)?;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{Emulator, whole_rows};
+use super::{DATA, HEAD, MAGIC, TIME, path};
+use crate::rig::emulate::{Emulator, whole_rows};
 use crate::rig::host_ns;
-use crate::rig::shared::{DATA, HEAD, MAGIC, TIME, path};
 
 /// Writes rows of int16 to shared memory, as [`SharedRig`](crate::rig::SharedRig) reads them. Removes the memory at
 /// the end.
@@ -69,7 +69,7 @@ impl SharedWriter {
 
     /// Writes bytes somewhere, as damage; returns those that were there.
     #[cfg(test)]
-    pub(in crate::rig) fn overwrite(&self, at: u64, bytes: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) fn overwrite(&self, at: u64, bytes: &[u8]) -> Result<Vec<u8>> {
         let mut before = vec![0; bytes.len()];
         let file = File::open(&self.path).and_then(|f| f.read_exact_at(&mut before, at));
         file.map_err(|e| Error::new(ErrorKind::Io, format!("{}: {e}", self.path.display())))?;

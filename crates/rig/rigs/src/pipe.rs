@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{
+use crate::rig::{
     Arrival, Block, Loss, LossReport, Rig, RigCounts, Samples, Signal, append_words, host_ns,
 };
 

@@ -1,13 +1,13 @@
 //! Waveforms and spikes of an emulated Intan RHX.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use betz_base::Result;
 
-use super::*;
+use super::channel_names;
 use crate::rig::emulate::{Emulator, FREE_PORT, RhxServer};
-use crate::rig::rhx::channel_names;
-use crate::rig::{LossReport, RigSpike, open_rig};
+use crate::rig::tests::*;
+use crate::rig::{Arrival, Block, LossReport, Rig, RigSpike, Samples, open_rig};
 
 /// A connected pair, whose rig is opened with `query` besides.
 fn pair(channels: usize, query: &str) -> Result<(Box<dyn Rig>, RhxServer)> {
