@@ -66,7 +66,7 @@ pub(crate) struct Compare {
     )]
     pub(crate) delay: String,
     /// Number of passes over the recording that train the recurrent decoder [default: 140 over
-    /// trials, 150 over continuous recordings]
+    /// trials, 150 over continuous recordings; 400 over 64 trials or fewer]
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<usize>,
     /// Draw the scores of all kinds, and the score against the cost of a step

@@ -136,8 +136,8 @@ pub struct Train {
     #[arg(long, value_name = "N")]
     pub(crate) cells: Option<usize>,
     /// With --decoder place: decode spikes by their features (amplitudes on a tetrode's wires), without
-    /// sorted units. The recording (.npz) has an array spike_features, one row per spike, and a channel
-    /// per electrode group. Steps are 0.02 s unless --step says otherwise
+    /// sorted units. An .npz has an array spike_features, one row per spike, and a channel per
+    /// electrode group; an NWB file has a SpikeEventSeries per group. Steps are 0.02 s unless --step says otherwise
     #[arg(long)]
     pub(crate) marks: bool,
     /// Units of each layer of a recurrent decoder, multiples of 16, separated by commas [default: 64,64 for

@@ -54,7 +54,8 @@ pub struct KindOptions {
     /// Networks trained on mixtures of trials, 0 to 15, which a recurrent decoder follows where they part from the
     /// others, as in directions that training left out; `None`: one for trials, none for continuous recordings.
     pub mixed: Option<usize>,
-    /// Passes over the recording that train a network; `None`: 140 over trials, 150 over continuous recordings.
+    /// Passes over the recording that train a network; `None`: 140 over trials, 150 over continuous recordings, 400 over
+    /// 64 trials or fewer, with more left out of each.
     pub epochs: Option<usize>,
     /// Numbers that the matrices of a recurrent decoder's networks are rounded to, before they are scored; `None`: bfloat16
     /// in layers of 128 units or more, float32 in others.
