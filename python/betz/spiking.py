@@ -65,12 +65,14 @@ class Network:
         self._neurons = 0
 
     def population(
-        self, name, neurons, model="lif", *, synapse=None, start_mv=None, poisson=None, current_pa=None, **parameters
+        self, name, neurons, model="lif", *, synapse=None, start_mv=None, poisson=None, current_pa=None, tuning=None, **parameters
     ):
         """Adds neurons of `model`: a name of `models()`, "poisson" (rate_hz), "spikes" (trains_ms) or "source".
 
         `synapse` is `delta()`, `exponential(...)` or `conductance(...)`; `poisson` a pair (rate in Hz, weight), or a triple
         with the channel's name; `start_mv` the potential at the start; the other keywords are the model's parameters.
+        `tuning` is {"gain_pa": ..., "offset_pa": ..., "direction_deg": ...}: currents by the movement that
+        `SpikingEngine.follow` gives.
         """
         if current_pa is not None:
             parameters["current_pa"] = current_pa
@@ -81,6 +83,7 @@ class Network:
             "neuron": "source" if model == "source" and not parameters else {model: parameters},
             "synapse": synapse,
             "start_mv": _named(f"{name}: start_mv", start_mv),
+            "tuning": _named(f"{name}: tuning", tuning),
         }
         if poisson is not None:
             rate_hz, weight, *receptor = poisson

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use betz::Error;
 use betz::recording::{self as rust, Segment, SpikeForm, Spikes};
 use betz::spiking::{
-    CurrentRow, CurrentTable, Engine, Interpolation, ListedSynapse, Network, Options,
+    CurrentRow, CurrentTable, Engine, Interpolation, ListedSynapse, Movement, Network, Options,
 };
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyUserWarning;
@@ -141,6 +141,23 @@ impl SpikingEngine {
         let step_ms = engine.network().step_ms;
         let table = CurrentTable::new(rows, "currents", step_ms, interpolation);
         engine.drive(population, Box::new(table)).or_raise(py)
+    }
+
+    /// Lets the tuned populations follow a movement: `positions`, x and y each, from `seconds` on. It repeats; the last one holds
+    /// as long as the one before it.
+    fn follow(&self, py: Python<'_>, seconds: Vec<f64>, positions: Vec<[f32; 2]>) -> PyResult<()> {
+        if seconds.len() != positions.len() {
+            return Err(Error::mismatch(format!(
+                "movement: expected a position for each of {} times, got {}",
+                seconds.len(),
+                positions.len()
+            )))
+            .or_raise(py);
+        }
+        let mut engine = self.engine();
+        let rows: Vec<(f64, [f32; 2])> = seconds.into_iter().zip(positions).collect();
+        let movement = Movement::from_seconds(&rows, engine.network().step_ms).or_raise(py)?;
+        engine.follow(&movement).or_raise(py)
     }
 
     /// Lets neurons of source populations fire in the next step.

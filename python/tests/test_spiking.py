@@ -146,3 +146,26 @@ def test_listed_weights_that_round_to_nothing_warn_by_name():
     network.project(cells, cells, {"list": {"synapses": listed}})
     with pytest.warns(UserWarning, match=r'projection 0 \("cells" to "cells"\): 1 of 2 listed weights'):
         network.build()
+
+
+def test_a_tuned_population_follows_a_movement():
+    def counts(seconds, positions):
+        network = betz.spiking.Network(step_ms=0.5, seed=1)
+        tuning = {"gain_pa": 600, "direction_deg": np.array([0.0, 180.0])}
+        cells = network.population("m1", 2, tuning=tuning)
+        engine = network.build()
+        engine.follow(seconds, positions)
+        engine.run(1.0)
+        assert cells.number == 0
+        return engine.counts().tolist()
+
+    # Half a second to the right, half a second to the left.
+    right, left = counts([0.0, 0.5], np.array([[1.0, 0.0], [-1.0, 0.0]]))
+    assert right > 5 and abs(right - left) <= 1
+    assert counts([0.0], [[1.0, 5.0]])[1] == 0
+    with pytest.raises(ValueError, match="expected a position for each of 2 times, got 1"):
+        counts([0.0, 0.5], [[1.0, 0.0]])
+    plain = betz.spiking.Network()
+    plain.population("e", 2)
+    with pytest.raises(ValueError, match='expected a population with "tuning", got none'):
+        plain.build().follow([0.0], [[1.0, 0.0]])
