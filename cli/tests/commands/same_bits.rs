@@ -64,7 +64,7 @@ fn a_model_has_the_same_bits_everywhere_if_asked() {
     }
 }
 
-/// Those of Linux on x86-64 with AVX-512.
+/// Hashes of each kind's model file. They come from Linux on x86-64 with AVX-512.
 const EXPECTED: &[(&str, &str)] = &[
     ("linear", "ffd88d5c3fb8791b"),
     ("kalman", "3cda9d3f569c70d5"),
