@@ -270,9 +270,10 @@ impl Loop {
         session: &mut Session,
     ) -> Result<()> {
         let now = state.bins as f64 * self.setup.bin_s;
-        while let Some(fault) = state.faults.pop_front_if(|f| f.at_s <= now) {
-            let chance = &mut state.chance;
-            state.troubles.strike(fault.kind, &mut self.units, chance);
+        while let Some(fault) = state.faults.front().filter(|f| f.at_s <= now) {
+            let (kind, chance) = (fault.kind, &mut state.chance);
+            state.troubles.strike(kind, &mut self.units, chance);
+            state.faults.pop_front();
         }
         let cursor = state.cursor;
         let intent = state.mind.intend(
