@@ -36,8 +36,11 @@ fn explain(text: &str, error: &serde_json::Error) -> Error {
         Ok(whole) => faulty_part(&whole),
         Err(_) => None,
     };
-    let names_field = words.starts_with("unknown") || words.starts_with("neuron");
-    let key = match names_field || words.starts_with("missing") {
+    // These name the field, or there is none.
+    let is_clear = ["unknown", "missing", "neuron", "EOF"]
+        .iter()
+        .any(|begin| words.starts_with(begin));
+    let key = match is_clear {
         true => None,
         false => last_key(text, error).map(|key| format!(" (the value of {key})")),
     };

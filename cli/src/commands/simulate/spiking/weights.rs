@@ -31,8 +31,9 @@ pub(super) struct WeightTable {
     /// Numbers of the projections that learn.
     projections: Vec<usize>,
     moments: Vec<Moment>,
-    /// Lines without seconds and counts, for each projection and bin; seconds per step.
+    /// Ends and bounds of each projection's bins, as a line has them.
     bins: Vec<Vec<String>>,
+    /// Length of a step.
     step_seconds: f64,
 }
 

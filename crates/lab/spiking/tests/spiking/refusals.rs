@@ -586,6 +586,11 @@ fn descriptions_that_cannot_be_read_are_refused_by_name() {
             "\"step\": 0.1,",
             "network description: unknown field `step`",
         ),
+        (
+            "1.5}]\n}",
+            "1.5}]",
+            "network description: EOF while parsing an object at line 5 column",
+        ),
     ] {
         let error = Network::from_json(&text.replace(from, to)).unwrap_err();
         assert!(error.message().contains(words), "{to}: {error}");
