@@ -1,9 +1,13 @@
-//! Voltage of an emulated BRAND graph.
+//! Voltage of an emulated BRAND graph; steps, outputs and notes over a Redis of the system.
 
 use std::time::{Duration, Instant};
 
 use betz_base::{ErrorKind, Result};
 
+#[cfg(unix)]
+use super::resp::{Connection, Reply};
+#[cfg(unix)]
+use super::{BrandSink, BrandSource, Place};
 use crate::rig::emulate::{BrandRedis, Emulator, FREE_PORT};
 use crate::rig::tests::*;
 use crate::rig::{Arrival, Block, BrandRig, LossReport, Rig, Samples, open_rig};
@@ -179,5 +183,145 @@ fn damaged_entries_are_counted_and_wrong_settings_refused() -> Result<()> {
         error.message().contains("change channels=N or the graph"),
         "{error}"
     );
+    Ok(())
+}
+
+/// A Redis of the system, with a graph of one node.
+#[cfg(unix)]
+struct SystemRedis {
+    process: std::process::Child,
+    socket: String,
+    _folder: tempfile::TempDir,
+}
+
+#[cfg(unix)]
+impl SystemRedis {
+    /// Starts it; `None`, with the reason printed, if it is not installed.
+    fn start() -> Option<(Self, Connection)> {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("redis").to_str().unwrap().to_owned();
+        let started = std::process::Command::new("redis-server")
+            .args(["--port", "0", "--save", "", "--unixsocket", &socket])
+            .current_dir(folder.path())
+            .stdout(std::process::Stdio::null())
+            .spawn();
+        let Ok(process) = started else {
+            eprintln!("skipped: no redis-server");
+            return None;
+        };
+        let redis = Self {
+            process,
+            socket,
+            _folder: folder,
+        };
+        let start = Instant::now();
+        let mut connection = loop {
+            match Connection::open(&redis.socket) {
+                Ok(connection) => break connection,
+                Err(e) => assert!(start.elapsed() < PATIENCE, "{e}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let parameters = r#"{"input_stream":"in","output_stream":"out"}"#;
+        let graph =
+            format!(r#"{{"nodes":{{"a":{{"nickname":"betz","parameters":{parameters}}}}}}}"#);
+        add(
+            &mut connection,
+            "supergraph_stream",
+            &[("data", graph.as_bytes())],
+        );
+        Some((redis, connection))
+    }
+}
+
+#[cfg(unix)]
+impl Drop for SystemRedis {
+    fn drop(&mut self) {
+        // One that has ended already is as good.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[cfg(unix)]
+fn add(connection: &mut Connection, stream: &str, fields: &[(&str, &[u8])]) {
+    let mut parts: Vec<&[u8]> = vec![b"XADD", stream.as_bytes(), b"*"];
+    for (name, value) in fields {
+        parts.extend([name.as_bytes(), value]);
+    }
+    let reply = connection.ask(&parts).unwrap();
+    assert!(matches!(reply, Reply::Text(_)), "{reply:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn steps_outputs_and_notes_pass_through_a_redis_of_the_system() -> Result<()> {
+    use crate::bus::{Estimate, Frame, Reception, Sink, Source};
+    use crate::rig::notes::{NoteContent, NoteReceiver};
+
+    let Some((redis, mut connection)) = SystemRedis::start() else {
+        return Ok(());
+    };
+    let place = || Place::new(&redis.socket, Some("betz"));
+    let mut source = BrandSource::new(place()?, super::Samples::Int8, 2);
+    let mut frame = Frame::new(2);
+    let nothing = source.take(&mut frame, Duration::from_millis(1))?;
+    assert_eq!(nothing, Reception::Nothing);
+    let time = 5_i64.to_le_bytes();
+    let step: [(&str, &[u8]); 3] = [
+        ("samples", &[1, 2]),
+        ("ts", &time),
+        ("sync", br#"{"nsp_idx":7}"#),
+    ];
+    add(&mut connection, "in", &step);
+    assert_eq!(source.take(&mut frame, PATIENCE)?, Reception::Step);
+    assert_eq!((frame.sequence, frame.sent), (7, 5));
+    assert_eq!(frame.counts, [1, 2]);
+    // Two are let go before they are read, and one is of other channels.
+    for _ in 0..2 {
+        add(&mut connection, "in", &step);
+    }
+    connection
+        .ask(&["XTRIM", "in", "MAXLEN", "0"].map(str::as_bytes))
+        .unwrap();
+    add(&mut connection, "in", &[("samples", &[1])]);
+    assert_eq!(source.take(&mut frame, PATIENCE)?, Reception::Nothing);
+    assert_eq!(
+        source.take(&mut frame, Duration::from_millis(1))?,
+        Reception::Nothing
+    );
+    let counts = source.counts();
+    assert_eq!((counts.messages, counts.steps, counts.malformed), (2, 1, 1));
+    // Servers before 7.0 do not say how many entries they were given.
+    assert!([0, 2].contains(&counts.lost), "{counts:?}");
+
+    let mut sink = BrandSink::new(place()?);
+    sink.give(&Estimate {
+        sequence: 7,
+        device: 7,
+        sent: Some(5),
+        host_ns: 0,
+        status: 0,
+        values: &[0.5],
+    })?;
+    let newest = connection
+        .ask(&["XREVRANGE", "out", "+", "-"].map(str::as_bytes))
+        .unwrap();
+    let fields = &newest.list()[0].list()[1];
+    let samples = fields.get("samples").map(Reply::bytes);
+    assert_eq!(samples, Some(&0.5_f64.to_le_bytes()[..]));
+    assert_eq!(fields.get("ts_in").map(Reply::bytes), Some(&time[..]));
+
+    let mut notes = NoteReceiver::open(&format!("redis://{}?stream=notes", redis.socket))?;
+    assert_eq!(notes.take(Duration::from_millis(1))?, None);
+    add(&mut connection, "notes", &[("mark", b"go"), ("step", b"3")]);
+    let note = notes.take(PATIENCE)?.map(|note| (note.step, note.content));
+    assert_eq!(note, Some((Some(3), NoteContent::Mark("go".into()))));
+    // A key that is no stream is counted, and the next entry is read all the same.
+    let set = ["SET", "odd", "1"].map(str::as_bytes);
+    connection.ask(&set).unwrap();
+    let mut odd = NoteReceiver::open(&format!("redis://{}?stream=odd", redis.socket))?;
+    assert_eq!(odd.take(Duration::from_millis(1))?, None);
+    assert_eq!(odd.malformed, 1);
     Ok(())
 }
