@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+#[cfg(unix)]
+use betz_base::Error;
 use betz_base::{ErrorKind, Result};
 
 #[cfg(unix)]
@@ -197,9 +199,10 @@ struct SystemRedis {
 #[cfg(unix)]
 impl SystemRedis {
     /// Starts it; `None`, with the reason printed, if it is not installed.
-    fn start() -> Option<(Self, Connection)> {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("redis").to_str().unwrap().to_owned();
+    fn start() -> Result<Option<(Self, Connection)>> {
+        let folder =
+            tempfile::tempdir().map_err(|e| Error::new(ErrorKind::Io, format!("folder: {e}")))?;
+        let socket = folder.path().join("redis").to_string_lossy().into_owned();
         let started = std::process::Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--unixsocket", &socket])
             .current_dir(folder.path())
@@ -207,7 +210,7 @@ impl SystemRedis {
             .spawn();
         let Ok(process) = started else {
             eprintln!("skipped: no redis-server");
-            return None;
+            return Ok(None);
         };
         let redis = Self {
             process,
@@ -230,7 +233,7 @@ impl SystemRedis {
             "supergraph_stream",
             &[("data", graph.as_bytes())],
         );
-        Some((redis, connection))
+        Ok(Some((redis, connection)))
     }
 }
 
@@ -249,8 +252,8 @@ fn add(connection: &mut Connection, stream: &str, fields: &[(&str, &[u8])]) {
     for (name, value) in fields {
         parts.extend([name.as_bytes(), value]);
     }
-    let reply = connection.ask(&parts).unwrap();
-    assert!(matches!(reply, Reply::Text(_)), "{reply:?}");
+    let reply = connection.ask(&parts);
+    assert!(matches!(reply, Ok(Reply::Text(_))), "{reply:?}");
 }
 
 #[cfg(unix)]
@@ -259,7 +262,7 @@ fn steps_outputs_and_notes_pass_through_a_redis_of_the_system() -> Result<()> {
     use crate::bus::{Estimate, Frame, Reception, Sink, Source};
     use crate::rig::notes::{NoteContent, NoteReceiver};
 
-    let Some((redis, mut connection)) = SystemRedis::start() else {
+    let Some((redis, mut connection)) = SystemRedis::start()? else {
         return Ok(());
     };
     let place = || Place::new(&redis.socket, Some("betz"));
