@@ -168,6 +168,19 @@ __device__ __forceinline__ void take_arrivals(const Learning& learning, int* slo
     }
 }
 
+// A synapse onto a neuron that fires learns.
+__device__ __forceinline__ void learn_from(const Learning& learning, u32 number, Learner& synapse, u32 neuron, float age,
+                                           u32 step) {
+    const u32 which = synapse.key >> PLACE_BITS;
+    const LearnRule& rule = learning.rules[which];
+    const float o2 = rule.triplet ? __ldcg(&learning.traces[(u64)which * learning.neurons + neuron].y) : 0.0f;
+    advance_learner(rule, synapse, step);
+    const float slow = o2 * exponential(-age * rule.y);
+    const float part = synapse.fast * (rule.a_plus + rule.triplet_plus * slow);
+    change_learner(rule, synapse, part);
+    put_learner(learning, number, synapse);
+}
+
 // The synapses onto a neuron that fires learn, by thread `rank` of `team`.
 __device__ __forceinline__ void learn_spike(const Learning& learning, u32 neuron, u32 rank, u32 team, u32 step) {
     const u32 end = __ldg(learning.onto_offsets + neuron + 1);
@@ -176,17 +189,15 @@ __device__ __forceinline__ void learn_spike(const Learning& learning, u32 neuron
         return;
     }
     const float age = __uint2float_rn(step - __ldcg(learning.fired + neuron));
-    for (; k < end; k += team) {
-        const u32 number = __ldg(learning.onto + k);
-        Learner synapse = fetch_learner(learning, number);
-        const u32 which = synapse.key >> PLACE_BITS;
-        const LearnRule& rule = learning.rules[which];
-        advance_learner(rule, synapse, step);
-        const float o2 = __ldcg(&learning.traces[(u64)which * learning.neurons + neuron].y);
-        const float slow = o2 * exponential(-age * rule.y);
-        const float part = synapse.fast * (rule.a_plus + rule.triplet_plus * slow);
-        change_learner(rule, synapse, part);
-        put_learner(learning, number, synapse);
+    // Two at a time: memory is far away.
+    for (; k < end; k += 2 * team) {
+        const bool both = k + team < end;
+        const u32 one = __ldg(learning.onto + k), two = both ? __ldg(learning.onto + k + team) : one;
+        Learner first = fetch_learner(learning, one), second = fetch_learner(learning, two);
+        learn_from(learning, one, first, neuron, age, step);
+        if (both) {
+            learn_from(learning, two, second, neuron, age, step);
+        }
     }
 }
 

@@ -224,7 +224,8 @@ spiking_spread(const Cells* __restrict__ cells, const ModelCells* __restrict__ m
             if (thread == 0) {
                 noted[(u32)step & (noted_slots - 1)] = 0;
             }
-            take_arrivals(learning, slot, (u32)step, thread, threads, learn_team);
+            // A row's threads are of many blocks: twice as many, where there are others, so that most have one synapse.
+            take_arrivals(learning, slot, (u32)step, thread, threads, gridDim.x > 1 ? 2 * learn_team : learn_team);
             __syncthreads();
             if (gridDim.x > 1 && threadIdx.x == 0) {
                 if (arrive_here(barrier, arrived)) {
