@@ -206,7 +206,7 @@ fn episodes_are_counted_while_the_session_runs() {
     };
     let list = || body("/api/mined/0");
     until("both spikes are taken", || {
-        list()["live"]["events"] == 22 && list()["seconds"] == 0.102
+        list()["live"]["events"] == 22 && list()["seconds"] == 102.0 * 0.001
     });
     let list = list();
     assert_eq!(list["episodes"][0]["count"], 10);
