@@ -9,14 +9,14 @@
 //! gpu-bundle/gpu_network strongest                    # densities and the strongest pairs
 //! gpu-bundle/gpu_network warp                         # dynamic time warping
 //! gpu-bundle/gpu_network sums                         # distances, covariances and phase locking
-//! gpu-bundle/gpu_network pairs                        # coherence, and places near for a time
+//! gpu-bundle/gpu_network pairs                        # coherence, lags, and places near for a time
 //! ```
 //! Videos of grey levels, smooth in space and time, W = 200, every window: `small` 50 × 80 pixels and 100
 //! windows, `headline` 130 × 172 and 801, each with 0, 0.01 % and 0.5 % of the pairs. `two`: 150 × 200 pixels on
 //! one device and on all. `ranks`: 50 × 80 pixels beside the CPU, then the headline's on the device alone, without
 //! equal samples and with them. `strongest`: 1,000 pairs and 0.1 % of the pairs of every window, three runs. `warp`: 60 × 80 pixels, W = 200 every 50, bands of 10, 20 and
 //! 60, beside the CPU. `sums`: 4,000 nodes beside the CPU, then the headline's on the device alone. `pairs`: coherence of 4,000 and 22,360 nodes, W = 200,
-//! segments of 50, and 2,000 and 20,000 animals that wander about a field, near for 30 of 60 instants; the smaller ones beside
+//! segments of 50, correlations at 21 lags every 200 samples, every 20 and every one, and 2,000 and 20,000 animals that wander about a field, near for 30 of 60 instants; the smaller ones beside
 //! the CPU. Medians of ten warm runs, of ranks five; the edges of both are compared. Says so and ends where
 //! there is no device.
 
@@ -133,6 +133,9 @@ fn run(plan: &Plan, signal: &Signal<'_>) -> (f64, u64, u64) {
             hash = (hash ^ pair)
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15)
                 .rotate_left(29);
+        }
+        for lag in window.lag {
+            hash = (hash ^ u64::from(*lag as u16)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         }
         hashing += started.elapsed().as_secs_f64();
         Ok(())
@@ -360,7 +363,7 @@ fn warp(device: &Device) {
     }
 }
 
-/// Coherence, and places that are near for a time; edges and their ends are compared with the CPU's.
+/// Coherence, correlations at several lags, and places that are near for a time; edges and their ends are compared with the CPU's.
 fn pairs(device: &Device) {
     let time = |spec: &NetworkSpec, signal: &Signal<'_>, beside: bool| {
         let plan = Plan::new(spec, signal).unwrap();
@@ -395,6 +398,22 @@ fn pairs(device: &Device) {
             if beside {
                 time(&spec.threshold(Threshold::Top(1000)), &signal, true);
             }
+        }
+    }
+    for (height, width, step, beside) in [
+        (50, 80, 200, true),
+        (50, 80, 20, true),
+        (50, 80, 1, true),
+        (130, 172, 200, false),
+    ] {
+        let samples = video(height, width, if step == 1 { 249 } else { 620 });
+        let signal = Signal::new(&samples, height * width).unwrap();
+        let spec = NetworkSpec::new(Measure::Lagged { lags: 10 }, Window::new(200, step))
+            .max_edges(u64::MAX)
+            .threshold(Threshold::Absolute(0.8));
+        time(&spec, &signal, beside);
+        if beside && step == 20 {
+            time(&spec.threshold(Threshold::Top(1000)), &signal, true);
         }
     }
     for (animals, side, beside) in [(2_000_u32, 2e3, true), (20_000, 6e3, false)] {

@@ -1,5 +1,5 @@
 //! `network_prepare.cu`, `network_walk.cu` and `network_order.cu`; `network_rank_prepare.cu` and `network_rank_walk.cu`;
-//! `network_warp.cu`, `network_coherence.cu` and `network_near.cu`.
+//! `network_warp.cu`, `network_coherence.cu`, `network_lagged.cu` and `network_near.cu`.
 
 use crate::arguments::n;
 
@@ -92,10 +92,13 @@ pub const WARP_TALLY: usize = 3;
 /// Nodes of a block of [`NetworkCoherence`].
 pub const COHERENCE_SIDE: usize = 64;
 
+/// Nodes of a block of [`NetworkLagged`].
+pub const LAGGED_SIDE: usize = 64;
+
 /// Nodes of a block of [`NetworkNear`].
 pub const NEAR_SIDE: usize = 64;
 
-/// Entry in which both kernels count the pairs that they keep.
+/// Entry in which these three kernels count the pairs that they keep.
 pub const PAIR_KEPT: usize = 1;
 /// Number of entries.
 pub const PAIR_TALLY: usize = 2;

@@ -223,12 +223,13 @@ impl Plan {
 
     /// The same on `device`, which works on Pearson correlations (and the information made of them), rank correlations,
     /// Euclidean distances, covariances and phase locking with every [`Threshold`] but [`Threshold::TopPerNode`], on time
-    /// warping and coherence with all, and on places with [`Threshold::Absolute`]. It does not work on lagged and partial
-    /// correlations. A CUDA device that the user named ([`Device::is_explicit`]) does it
+    /// warping, coherence and correlation at several lags with all, and on places with [`Threshold::Absolute`]. It does not
+    /// work on partial correlations. A CUDA device that the user named ([`Device::is_explicit`]) does it
     /// however little there is to do; [`Device::auto`] leaves to the CPU's threads what they do about as
     /// fast as CUDA starts, what CUDA has no kernel for, and the rest of the work where the device falls
     /// short of memory. The edges are the same. Pearson's values are within 10⁻⁵ of f64's, not bit for bit
-    /// the CPU's; those of rank correlations, time warping, coherence and places are.
+    /// the CPU's; those of rank correlations, time warping, coherence and places are. Values at
+    /// several lags are f64's, and edges and lags those of the CPU.
     ///
     /// # Errors
     /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) where the user named a CUDA device that
@@ -352,12 +353,18 @@ impl Plan {
             return 8.0 * products as f64 * chunk.windows as f64;
         }
         let (w, s) = (self.spec.window.length as f64, self.spec.window.step as f64);
-        let further = if direct(chunk) || self.panel_options().of.starts_from_zero() {
+        let on_device =
+            matches!(self.spec.measure, Measure::Lagged { .. }) && !self.placement.is_cpu();
+        let further = if on_device || direct(chunk) || self.panel_options().of.starts_from_zero() {
             w
         } else {
             2.0 * s
         };
-        w + (chunk.windows - 1) as f64 * further + chunk.windows as f64
+        let walks = match self.spec.measure {
+            Measure::Lagged { lags } => 2.0 * lags as f64 + 1.0,
+            _ => 1.0,
+        };
+        walks * (w + (chunk.windows - 1) as f64 * further + chunk.windows as f64)
     }
 
     /// Pairs times windows per second, of two steps each.
@@ -370,7 +377,7 @@ impl Plan {
         const SUMS: f64 = 1e10;
         let multiprocessor = match self.spec.measure {
             Measure::Warping { .. } => WARPING,
-            Measure::Coherence { .. } => SUMS,
+            Measure::Coherence { .. } | Measure::Lagged { .. } => SUMS,
             _ if sums::kind(self.spec.measure).is_some() => SUMS,
             _ => MULTIPROCESSOR,
         };

@@ -2,6 +2,8 @@
 //! how strong: every tile hands out the pairs that may be wanted, with a bound of their error, and what
 //! the bound leaves open is decided in f64.
 
+mod exact;
+
 use betz_base::lock::lock;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -18,6 +20,8 @@ use crate::signal::Signal;
 use crate::spec::{Measure, NetworkSpec, Threshold};
 use crate::tile::Hits;
 use crate::tiling::{Tiling, above_diagonal, units};
+
+pub(crate) use exact::ExactPairs;
 
 /// A pair that may be wanted: i < j, both defined.
 #[derive(Debug, Clone, Copy)]

@@ -42,12 +42,7 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
             "network on a CUDA device: expected {what}, got {got}"
         )))
     };
-    let other = |got: &str| {
-        refuse(
-            "another measure than lagged, partial or sttc",
-            got.to_owned(),
-        )
-    };
+    let other = |got: &str| refuse("another measure than partial or sttc", got.to_owned());
     match spec.measure {
         Measure::Warping { band, .. } => {
             return match band.min(spec.window.length - 1) > MOST_BAND {
@@ -58,15 +53,12 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
                 false => Ok(()),
             };
         }
-        Measure::Coherence { .. } => return Ok(()),
+        Measure::Coherence { .. } | Measure::Lagged { .. } => return Ok(()),
         Measure::Distance { .. } if matches!(spec.threshold, Threshold::Absolute(_)) => {
             return Ok(());
         }
         Measure::Distance { .. } => {
             return refuse("a threshold for distance", format!("{:?}", spec.threshold));
-        }
-        Measure::Lagged { .. } => {
-            return other("lagged, whose lags the CPU correlates side by side");
         }
         Measure::Partial => {
             return other("partial, for which the CPU inverts a matrix in every window");

@@ -8,12 +8,13 @@
 //! `kernels/network_prepare.cu`, `network_walk.cu` and `network_order.cu` say how. Rank measures are exact and need no
 //! recheck: samples ─► ranks or signs ─► walk, in `network_rank_prepare.cu` and `network_rank_walk.cu`. Time warping goes
 //! through a window's pairs one by one, in `network_warp.cu`; coherence, whose spectra the host makes, in
-//! `network_coherence.cu`; places that are near for a time, in `network_near.cu`. Distances of signals, covariances and phase locking are made of f64 sums, in
+//! `network_coherence.cu`; correlation at several lags, in `network_lagged.cu`; places that are near for a time, in `network_near.cu`. Distances of signals, covariances and phase locking are made of f64 sums, in
 //! `network_sums.cu`. Every device has all samples of a
 //! chunk and a share of its tiles; a tile's sums do not depend on who walks it.
 
 mod correlations;
 mod join;
+mod lags;
 pub(crate) mod limits;
 mod order;
 #[cfg(test)]
@@ -136,15 +137,19 @@ impl Walkers {
             }
             Ok((each, windows))
         }
-        if plan.spec().measure.by_window() {
+        if pairs::finds(plan.spec().measure) {
             let contexts = plan.placement().contexts();
             let open = |(at, context)| PairFinder::open(context, plan.spec(), (at, contexts.len()));
             let finders = contexts.iter().enumerate().map(open);
+            let finders: Vec<PairFinder> = finders.collect::<Result<_>>()?;
+            let windows = finders.iter().try_fold(limits.windows, |least, finder| {
+                let own = finder.windows(plan.spec().window, signal.nodes())?;
+                Ok::<_, Error>(least.min(own))
+            })?;
             return Ok(Self {
                 each: Vec::new(),
-                finders: finders.collect::<Result<_>>()?,
-                // One after the other: each takes long.
-                windows: 1,
+                finders,
+                windows,
             });
         }
         let (each, windows) =
@@ -173,7 +178,7 @@ impl Walkers {
         most: u64,
         progress: &dyn Progress,
     ) -> Result<ChunkResult> {
-        if plan.spec().measure.by_window() {
+        if pairs::finds(plan.spec().measure) {
             return pairs::chunk(&self.finders, (plan, signal), chunk, most, progress);
         }
         let mut result = match Keep::new(plan.spec(), plan.nodes) {
@@ -365,7 +370,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) for a plan on the CPU;
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a plan without a threshold, or of time warping, coherence or places; as for [`Plan::stream`].
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a plan without a threshold, or of time warping, coherence, lags or places; as for [`Plan::stream`].
     pub fn count_on_device(
         &self,
         signal: &Signal<'_>,
@@ -379,9 +384,9 @@ impl Plan {
             ));
         }
         let measure = self.spec().measure;
-        if measure.by_window() {
+        if pairs::finds(measure) {
             return Err(Error::argument(format!(
-                "network on a CUDA device: expected a correlation, whose edges are counted there, got {}",
+                "network on a CUDA device: expected a correlation without lags, whose edges are counted there, got {}",
                 measure.name()
             )));
         }

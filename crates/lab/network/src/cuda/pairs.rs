@@ -1,5 +1,5 @@
-//! Measures whose windows go one by one through all pairs: time warping, coherence, and places near for a time. A device
-//! finds the pairs, and the host keeps those that the network asks for, as on the CPU.
+//! Measures whose windows go one by one through all pairs: time warping, coherence, correlation at several lags, and places
+//! near for a time. A device finds the pairs, and the host keeps those that the network asks for, as on the CPU.
 
 use std::sync::Arc;
 
@@ -7,9 +7,10 @@ use betz_base::progress::check;
 use betz_base::{Error, ErrorKind, Progress, Result};
 use betz_device::cuda::{Buffer, Context, Kernel};
 use betz_kernels::network as kernels;
-use betz_kernels::network::{NetworkCoherence, NetworkNear};
+use betz_kernels::network::{NetworkCoherence, NetworkLagMoments, NetworkLagged, NetworkNear};
 use rayon::prelude::*;
 
+use super::lags::{self, LagFinder};
 use super::on_each;
 use super::shape::int;
 use super::warps::Warper;
@@ -21,7 +22,7 @@ use crate::scan::{ExactWindow, Keep};
 use crate::signal::Signal;
 use crate::spec::{Measure, NetworkSpec};
 use crate::warp::{TimeWarp, most_squares};
-use crate::window::Chunk;
+use crate::window::{Chunk, Window};
 
 /// Pairs of a launch, at most: there is room for all of them.
 const MOST_PAIRS: usize = 1 << 26;
@@ -29,34 +30,37 @@ const MOST_PAIRS: usize = 1 << 26;
 /// Products of a fast device in a second, roughly: a request to stop is heard after a launch.
 const RATE: f64 = 4e12;
 
-const THREADS: u32 = 256;
+pub(super) const THREADS: u32 = 256;
 
 /// Blocks on a multiprocessor at once.
 const RESIDENT: u32 = 2;
 
-/// Nodes of a block of either kernel.
-const SIDE: usize = kernels::COHERENCE_SIDE;
-const _: () = assert!(SIDE == kernels::NEAR_SIDE && SIDE == crate::coherence::SIDE);
+/// Nodes of a block of any of the kernels.
+pub(super) const SIDE: usize = kernels::COHERENCE_SIDE;
+const _: () = assert!(
+    SIDE == kernels::NEAR_SIDE && SIDE == kernels::LAGGED_SIDE && SIDE == crate::coherence::SIDE
+);
 
 /// The kernel of a measure on one device.
 pub(super) enum PairFinder {
     Warp(Warper),
     Coherence(TileFinder),
+    Lags(LagFinder),
     Near(TileFinder),
 }
 
 /// A kernel that goes through tiles of pairs.
 pub(super) struct TileFinder {
-    context: Arc<Context>,
-    kernel: Kernel,
+    pub(super) context: Arc<Context>,
+    pub(super) kernel: Kernel,
     /// The device's number of how many.
-    share: (usize, usize),
+    pub(super) share: (usize, usize),
 }
 
 /// Launches of a window: blocks of nodes at a time, and all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Launches {
-    at_once: usize,
+pub(super) struct Launches {
+    pub(super) at_once: usize,
     blocks: usize,
 }
 
@@ -75,7 +79,7 @@ impl Launches {
     }
 
     /// The launches of one of several devices: blocks from one to before another.
-    fn of(self, (at, of): (usize, usize)) -> impl Iterator<Item = (usize, usize)> {
+    pub(super) fn of(self, (at, of): (usize, usize)) -> impl Iterator<Item = (usize, usize)> {
         (0..self.blocks)
             .step_by(self.at_once)
             .skip(at)
@@ -89,7 +93,13 @@ impl TileFinder {
     ///
     /// # Errors
     /// [`ErrorKind::DeviceMemory`] where there is no room for one block of nodes.
-    fn launches(&self, nodes: usize, fixed: u64, pair: usize, products: f64) -> Result<Launches> {
+    pub(super) fn launches(
+        &self,
+        nodes: usize,
+        fixed: u64,
+        pair: usize,
+        products: f64,
+    ) -> Result<Launches> {
         let room = self.context.available_memory()?;
         let least = fixed + (SIDE * nodes * pair) as u64 + (1 << 20);
         if least + least / 16 > room {
@@ -107,7 +117,7 @@ impl TileFinder {
         Ok(Launches::new(nodes, room, (fixed, pair), products))
     }
 
-    fn blocks(&self) -> (u32, u32, u32) {
+    pub(super) fn blocks(&self) -> (u32, u32, u32) {
         (self.context.info().multiprocessors.max(1) * RESIDENT, 1, 1)
     }
 
@@ -122,7 +132,7 @@ impl TileFinder {
             .collect())
     }
 
-    fn kept(&self, tally: &Buffer<u64>) -> Result<usize> {
+    pub(super) fn kept(&self, tally: &Buffer<u64>) -> Result<usize> {
         let counted = self.context.download(tally, kernels::PAIR_TALLY)?;
         Ok(usize::try_from(counted[kernels::PAIR_KEPT]).unwrap_or(usize::MAX))
     }
@@ -234,17 +244,42 @@ impl PairFinder {
             Measure::Coherence { .. } => {
                 Self::Coherence(tiles(context.load::<NetworkCoherence<'_>>(&[], 0)?))
             }
+            Measure::Lagged { lags } => Self::Lags(LagFinder {
+                tiles: tiles(context.load::<NetworkLagged<'_>>(&[], 0)?),
+                moments: context.load::<NetworkLagMoments<'_>>(&[], 0)?,
+                lags,
+                sign: spec.sign,
+            }),
             Measure::Distance { .. } => Self::Near(tiles(context.load::<NetworkNear<'_>>(&[], 0)?)),
             other => return Err(no_kernel(other)),
         })
     }
 }
 
-fn no_kernel(measure: Measure) -> Error {
+pub(super) fn no_kernel(measure: Measure) -> Error {
     Error::argument(format!(
-        "network on a CUDA device: expected dtw, coherence or distance, got {}",
+        "network on a CUDA device: expected dtw, coherence, lagged or distance, got {}",
         measure.name()
     ))
+}
+
+/// True for the measures whose pairs a [`PairFinder`] finds.
+pub(super) fn finds(measure: Measure) -> bool {
+    measure.by_window() || matches!(measure, Measure::Lagged { .. })
+}
+
+impl PairFinder {
+    /// Most windows of a chunk.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    pub(super) fn windows(&self, window: Window, nodes: usize) -> Result<usize> {
+        match self {
+            Self::Lags(finder) => finder.windows(window, nodes),
+            // One after the other: each takes long.
+            _ => Ok(1),
+        }
+    }
 }
 
 /// The edges of a chunk, window by window.
@@ -258,6 +293,9 @@ pub(super) fn chunk(
     most: u64,
     progress: &dyn Progress,
 ) -> Result<ChunkResult> {
+    if let Measure::Lagged { lags } = plan.spec().measure {
+        return lags::chunk(finders, (plan, signal), (chunk, lags), most, progress);
+    }
     let (mut windows, mut aligned) = (Vec::new(), 0);
     for q in 0..chunk.windows {
         check(progress, "network")?;
