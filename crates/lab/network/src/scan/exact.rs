@@ -58,3 +58,69 @@ impl ExactPairs {
         self.lists.finish(|c| Some(*c))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Measure, NetworkSpec, Plan, Sign, Threshold, Window, cases, oracle};
+
+    #[test]
+    fn lags_that_come_in_parts_are_kept_as_by_the_cpu() {
+        let (lags, length) = (3, 40);
+        let mut edges = 0;
+        for case in cases::all() {
+            let signal = case.signal();
+            if signal.nodes() > 33 {
+                continue;
+            }
+            for (threshold, sign, strict) in [
+                (Threshold::Absolute(0.3), Sign::Both, true),
+                (Threshold::Absolute(0.0), Sign::Negative, false),
+                (Threshold::Density(0.1), Sign::Both, false),
+                (Threshold::Top(4), Sign::Positive, false),
+                (Threshold::TopPerNode(2), Sign::Negative, false),
+            ] {
+                let spec = NetworkSpec::new(Measure::Lagged { lags }, Window::new(length, 31))
+                    .threshold(threshold)
+                    .sign(sign)
+                    .strict(strict);
+                let Ok(plan) = Plan::new(&spec, &signal) else {
+                    continue;
+                };
+                for window in plan.run(&signal, &()).unwrap().windows() {
+                    let around = |node: u32| {
+                        let mut samples = vec![0.0; length + 2 * lags];
+                        signal.column(node as usize, window.start as usize - lags, &mut samples);
+                        samples
+                    };
+                    let nodes = signal.nodes() as u32;
+                    let columns: Vec<Vec<f64>> = (0..nodes).map(around).collect();
+                    let keep = Keep::new(&spec, signal.nodes());
+                    // Odd rows apart from even ones.
+                    let mut parts = [0, 1].map(|_| ExactPairs::new(keep, signal.nodes()));
+                    for (i, x) in (0..nodes).zip(&columns) {
+                        for (j, y) in (0..nodes).zip(&columns).skip(i as usize + 1) {
+                            let size = |r| sign.size(r);
+                            let found = oracle::lagged(x, y, (lags, length), lags, size);
+                            let Some((value, lag)) = found else { continue };
+                            let part = &mut parts[i as usize % 2];
+                            if size(value) >= part.least() {
+                                part.push((i, j), (value, size(value)), lag);
+                            }
+                        }
+                    }
+                    let [mut all, odd] = parts;
+                    all.merge(odd);
+                    let mut kept: Vec<_> =
+                        (all.finish().iter()).map(|c| (c.i, c.j, c.lag)).collect();
+                    kept.sort_unstable();
+                    let ends = window.i.iter().zip(window.j).zip(window.lag);
+                    let expected: Vec<_> = ends.map(|((i, j), lag)| (*i, *j, *lag)).collect();
+                    assert_eq!(kept, expected, "{}, {spec:?}", case.name);
+                    edges += kept.len();
+                }
+            }
+        }
+        assert!(edges > 5_000, "{edges}");
+    }
+}
