@@ -9,6 +9,7 @@
 #                     kinds     also train lifts, experts, Kalman, place and recurrent decoders, and classes
 #                     live      a whole session (betz_live.h); includes training
 #                     page      the page of a session (betz_page.h)
+#                     spiking   networks of spiking neurons (betz_spiking.h); includes training
 #                     lab       mine episodes, compute networks, sort spikes
 #                     cuda      train on CUDA devices, loaded at run time
 #   --with-operations  build with the features of scripts/instructions.py, so that neither compiles anything again; the
@@ -20,7 +21,7 @@
 #                   aarch64-linux-gnu-)
 #   --debug         build quickly, for tests of the package; the library is slow and large
 #
-#   DIR/include/{betz.h,betz.hpp}, and {betz_live,betz_page}.{h,hpp} with these parts
+#   DIR/include/{betz.h,betz.hpp}, and {betz_live,betz_page,betz_spiking}.{h,hpp} with these parts
 #   DIR/lib/libbetz.so -> libbetz.so.ABI, libbetz.a
 #   DIR/lib/pkgconfig/betz.pc
 #   DIR/lib/cmake/betz/betzConfig.cmake, betzConfigVersion.cmake
@@ -62,8 +63,8 @@ for part in ${parts//,/ }; do
     case $part in
     runtime) ;;
     training) wanted+=(betz-library/train) ;;
-    kinds | live | page | lab | cuda) wanted+=("betz-library/$part") ;;
-    *) echo "install.sh: --parts: expected runtime, training, kinds, live, page, lab or cuda, got $part" >&2; exit 2 ;;
+    kinds | live | page | spiking | lab | cuda) wanted+=("betz-library/$part") ;;
+    *) echo "install.sh: --parts: expected runtime, training, kinds, live, page, spiking, lab or cuda, got $part" >&2; exit 2 ;;
     esac
 done
 wanted=$(IFS=,; echo "${wanted[*]}")
@@ -129,7 +130,7 @@ fill() { # TEMPLATE TARGET
 }
 install -d "$root/include" "$root/lib/pkgconfig" "$root/lib/cmake/betz"
 install -m 644 ffi/include/betz.h ffi/include/betz.hpp "$root/include/"
-for part in live page; do
+for part in live page spiking; do
     # A header of a part that an earlier installation had would only fail to link.
     rm -f "$root/include/betz_$part.h" "$root/include/betz_$part.hpp"
     ! has "$part" || install -m 644 "ffi/include/betz_$part.h" "ffi/include/betz_$part.hpp" "$root/include/"

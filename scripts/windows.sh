@@ -138,7 +138,7 @@ program() {
     echo "windows.sh: demo, and four kinds trained and decoded: models and outputs are the same bytes"
 }
 
-parts=(training kinds live page lab cuda)
+parts=(training kinds live page spiking lab cuda)
 
 # The DLL and the command line, in one build, which compiles nothing twice.
 everything() { # PROFILE
@@ -158,7 +158,7 @@ zip() {
     mkdir -p "$at"/{bin,include,lib/cmake/betz} target/windows
     cp "$built/$folder/betz.exe" "$built/$folder/betz.dll" "$at/bin"
     x86_64-w64-mingw32-strip "$at"/bin/*
-    cp ffi/include/betz{,_live,_page}.{h,hpp} "$at/include"
+    cp ffi/include/betz{,_live,_page,_spiking}.{h,hpp} "$at/include"
     cp "$built/$folder/libbetz.dll.a" "$built/$folder/libbetz.a" "$at/lib"
     x86_64-w64-mingw32-strip --strip-debug "$at/lib/libbetz.a"
     import_library "$at"

@@ -2112,7 +2112,7 @@ const char *betz_version_full(void);
  * Returns 1 if the library has the feature `name`; 0 if it does not, if it does not know the name, and for NULL.
  *
  * Features: "train" (`betz_train`, `betz_clusterless`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "live"
- * (`betz_live.h`), "page" (`betz_page.h`), "cuda"
+ * (`betz_live.h`), "page" (`betz_page.h`), "spiking" (`betz_spiking.h`), "cuda"
  * (training on devices, loaded at run time), "kinds" (`betz_train_config.decoder`), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
  * (`betz_set_allocator`). A program cannot link with functions of this header that the library lacks: call this
  * function before `dlsym`.

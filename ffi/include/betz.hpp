@@ -21,7 +21,7 @@
 //       [](betz::model &out) { return betz::model::try_load("arm.betz", out); });
 //   if (!model) { /* model.error().status, model.error().message */ }
 //
-// betz_live.hpp and betz_page.hpp wrap the parts "live" and "page" in the same way.
+// betz_live.hpp, betz_page.hpp and betz_spiking.hpp wrap the parts "live", "page" and "spiking" in the same way.
 //
 // Real time: step, push and mark throw only when the call is refused, but a thrown exception allocates. Call
 // the try_ form if even that must not happen.

@@ -1,7 +1,7 @@
 //! The C ABI of Betz, for `libbetz.so`, `libbetz.a` and `betz.h`.
 //!
 //! One file for each object that C sees ([`model`], [`session`], [`queue`], [`miner`],
-//! [`watch_list`], [`network`], [`sorter`], [`clusterless`], `live`, `page`) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
+//! [`watch_list`], [`network`], [`sorter`], [`clusterless`], `live`, `page`, `spiking`) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
 //! [`attach`]). Below them:
 //!
 //! ```text
@@ -139,6 +139,9 @@ pub mod live;
 #[cfg(feature = "page")]
 pub mod page;
 
+#[cfg(feature = "spiking")]
+pub mod spiking;
+
 #[cfg(all(feature = "provoke-panic", feature = "mine"))]
 pub mod provoke_panic;
 
@@ -174,6 +177,8 @@ pub use session_open::*;
 pub use set_log::*;
 #[cfg(feature = "sort")]
 pub use sorter::*;
+#[cfg(feature = "spiking")]
+pub use spiking::*;
 pub use stats::*;
 pub use status::{betz_status, betz_status_string};
 pub use swap::*;

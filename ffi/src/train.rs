@@ -372,7 +372,7 @@ unsafe fn fit(
         // SAFETY: the caller's promise.
         let training = unsafe { read_training(config)? };
         // SAFETY: the caller's promise.
-        let device = unsafe { open_device(config)? };
+        let device = unsafe { open_device(config.device)? };
         let progress = Callback {
             function: config.progress,
             user: config.progress_user,
@@ -522,14 +522,16 @@ unsafe fn read_training(config: &betz_train_config) -> Result<Training> {
     })
 }
 
+/// The device that a configuration names; the CPU for NULL.
+///
 /// # Safety
-/// The configuration's device is NULL or NUL-terminated text.
-unsafe fn open_device(config: &betz_train_config) -> Result<Device> {
-    if config.device.is_null() {
+/// `device` is NULL or NUL-terminated text.
+pub(crate) unsafe fn open_device(device: *const c_char) -> Result<Device> {
+    if device.is_null() {
         return Ok(Device::cpu());
     }
     // SAFETY: the caller's promise.
-    let spec: DeviceSpec = unsafe { cast::text(config.device, "config->device")? }.parse()?;
+    let spec: DeviceSpec = unsafe { cast::text(device, "config->device")? }.parse()?;
     if spec != DeviceSpec::Cpu {
         // The state of an opened device driver does not survive a fork.
         static OPENED_IN: OnceLock<Process> = OnceLock::new();

@@ -19,7 +19,7 @@ const fn known(text: Option<&'static str>) -> &'static str {
     }
 }
 
-const PARTS: [&str; 15] = [
+const PARTS: [&str; 16] = [
     "betz ",
     env!("CARGO_PKG_VERSION"),
     " abi 2 commit ",
@@ -42,6 +42,11 @@ const PARTS: [&str; 15] = [
     if cfg!(feature = "sort") { " sort" } else { "" },
     if cfg!(feature = "live") { " live" } else { "" },
     if cfg!(feature = "page") { " page" } else { "" },
+    if cfg!(feature = "spiking") {
+        " spiking"
+    } else {
+        ""
+    },
     if cfg!(feature = "cuda") { " cuda" } else { "" },
 ];
 
@@ -98,7 +103,7 @@ pub extern "C" fn betz_version_full() -> *const c_char {
 /// Returns 1 if the library has the feature `name`; 0 if it does not, if it does not know the name, and for NULL.
 ///
 /// Features: "train" (`betz_train`, `betz_clusterless`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "live"
-/// (`betz_live.h`), "page" (`betz_page.h`), "cuda"
+/// (`betz_live.h`), "page" (`betz_page.h`), "spiking" (`betz_spiking.h`), "cuda"
 /// (training on devices, loaded at run time), "kinds" (`betz_train_config.decoder`), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
 /// (`betz_set_allocator`). A program cannot link with functions of this header that the library lacks: call this
 /// function before `dlsym`.
@@ -121,13 +126,14 @@ pub unsafe extern "C" fn betz_has_feature(name: *const c_char) -> u32 {
     )
 }
 
-const FEATURES: [(&CStr, bool); 10] = [
+const FEATURES: [(&CStr, bool); 11] = [
     (c"train", cfg!(feature = "train")),
     (c"mine", cfg!(feature = "mine")),
     (c"network", cfg!(feature = "network")),
     (c"sort", cfg!(feature = "sort")),
     (c"live", cfg!(feature = "live")),
     (c"page", cfg!(feature = "page")),
+    (c"spiking", cfg!(feature = "spiking")),
     (c"cuda", cfg!(feature = "cuda")),
     (c"kinds", cfg!(feature = "kinds")),
     (c"swap-by-position", true),

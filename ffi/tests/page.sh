@@ -10,7 +10,7 @@ done
 built=${CARGO_TARGET_DIR:-target}/debug
 # CI's features and an example, so that nothing but the libraries is built after the tests.
 cargo build --quiet --workspace --lib --bin betz --example train_and_decode \
-    --features "${BETZ_FEATURES:+$BETZ_FEATURES,}betz-library/live,betz-library/page"
+    --features "${BETZ_FEATURES:+$BETZ_FEATURES,}betz-library/live,betz-library/page,betz-library/spiking"
 work=$(mktemp -d)
 trap 'kill "${watch:-}" 2>/dev/null || true; rm -rf "$work"' EXIT
 # Programs ask for the library by its soname.

@@ -236,13 +236,13 @@ examples() {
     LD_LIBRARY_PATH=$package/lib "$work/decode" "$work/examples/model.betz" 3 >/dev/null
 }
 
-# The library with every part, as a package: sessions, recalibration and the page, under the same tests of memory, real time and
+# The library with every part, as a package: sessions, recalibration, the page and spiking networks, under the same tests of memory, real time and
 # handles. It is built for development, because the tests have built its parts so: HDF5 and the web server are not compiled
 # again.
 parts() {
     local whole=$work/whole test flags
-    scripts/install.sh --prefix "$whole" --with-workspace --debug --parts training,lab,cuda,live,page
-    [ "$(PKG_CONFIG_PATH=$whole/lib/pkgconfig pkg-config --variable=parts betz)" = "training lab cuda live page" ]
+    scripts/install.sh --prefix "$whole" --with-workspace --debug --parts training,lab,cuda,live,page,spiking
+    [ "$(PKG_CONFIG_PATH=$whole/lib/pkgconfig pkg-config --variable=parts betz)" = "training lab cuda live page spiking" ]
     # shellcheck disable=SC2046
     flags=("${warnings[@]}" $(PKG_CONFIG_PATH=$whole/lib/pkgconfig pkg-config --cflags --libs betz) -lm -pthread
         "-Wl,-rpath,$whole/lib")
@@ -252,14 +252,24 @@ parts() {
     printf '[session]\nmodel = "examples/model.betz"\n[[source]]\nname = "c"\nfrom = "push"\nsends = "steps"\n[missing]\nstale_after = "1h"\n' \
         >"$work/session.toml"
     "$work/live" "$work/session.toml" 96 | grep '^100 steps' >/dev/null
-    for test in recalibrate handles memory realtime; do
+    for test in recalibrate handles memory realtime spiking; do
         gcc -std=gnu11 -O1 -g "ffi/tests/c/$test.c" -o "$work/$test-whole" "${flags[@]}"
         "$work/$test-whole"
     done
+    gcc -std=gnu11 -O1 -g ffi/tests/c/spiking.c -o "$work/spiking-sanitized" "${flags[@]}" \
+        -fsanitize=address,undefined -fno-sanitize-recover=undefined
+    ASAN_OPTIONS=detect_leaks=1 "$work/spiking-sanitized"
+    # The listing of the documentation.
+    awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' docs/spiking.md >"$work/listing.c"
+    gcc -std=c99 "$work/listing.c" -o "$work/listing" "${flags[@]}"
+    "$work/listing" | grep -x '1000 steps, 152 spikes' >/dev/null
     for std in c++17 c++20 c++23; do
         echo '#include <betz_live.hpp>
 #include <betz_page.hpp>
-int main() { return betz::live().get() != nullptr || betz::monitor().get() != nullptr; }' >"$work/parts.cpp"
+#include <betz_spiking.hpp>
+int main() {
+    return betz::live().get() != nullptr || betz::monitor().get() != nullptr || betz::spiking().get() != nullptr;
+}' >"$work/parts.cpp"
         g++ "-std=$std" -fsyntax-only "$work/parts.cpp" "-I$whole/include" "${warnings[@]}"
         g++ "-std=$std" -fno-exceptions -fsyntax-only "$work/parts.cpp" "-I$whole/include" "${warnings[@]}"
     done
@@ -268,7 +278,7 @@ int main() { return betz::live().get() != nullptr || betz::monitor().get() != nu
 # A library of each set of parts, optimised: their sizes (benches/record/size.md).
 sizes() {
     local set
-    for set in runtime training training,lab,cuda training,kinds training,live training,page \
+    for set in runtime training training,lab,cuda training,kinds training,live training,page training,spiking \
         training,kinds,lab,cuda,live,page; do
         scripts/install.sh --prefix "$work/sizes" --parts "$set" >/dev/null
         scripts/size.sh "${CARGO_TARGET_DIR:-target}/release/libbetz.so" "$set" --check | tail -2
