@@ -259,6 +259,8 @@ parts() {
     gcc -std=gnu11 -O1 -g ffi/tests/c/spiking.c -o "$work/spiking-sanitized" "${flags[@]}" \
         -fsanitize=address,undefined -fno-sanitize-recover=undefined
     ASAN_OPTIONS=detect_leaks=1 "$work/spiking-sanitized"
+    g++ -std=c++17 -O1 -g ffi/tests/c/spiking.cpp -o "$work/spiking-cpp" "${flags[@]}"
+    "$work/spiking-cpp"
     # The listing of the documentation.
     awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' docs/spiking.md >"$work/listing.c"
     gcc -std=c99 "$work/listing.c" -o "$work/listing" "${flags[@]}"

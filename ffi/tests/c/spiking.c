@@ -4,6 +4,8 @@
 // The numbers are those of the command, for each of the times below:
 //   betz simulate --spec examples/data/steered.json --stimulus e=examples/data/steered.csv --seconds 0.4 --counts - --json
 //   betz simulate --spec examples/data/rewarded.json --seconds 2 --json
+//
+// `spiking cuda` runs the network on that device instead of the CPU.
 #include "support.h"
 
 #include <betz_spiking.h>
@@ -16,6 +18,9 @@
 enum { CELLS = 24, NEURONS = 28 };
 
 static int forbidden;
+
+// Where networks run.
+static const char *device = "cpu";
 
 __attribute__((unused)) static void guard(const char *what) {
     if (forbidden) {
@@ -95,7 +100,10 @@ static void check_totals(betz_spiking *network, size_t known) {
 }
 
 static void steps_are_those_of_the_command(void) {
-    betz_spiking *network = open_file(STEERED, NULL);
+    betz_spiking_config config;
+    OK(betz_spiking_config_default(&config, sizeof config));
+    config.device = device;
+    betz_spiking *network = open_file(STEERED, &config);
     CHECK(betz_spiking_neurons(network) == NEURONS && betz_spiking_step_seconds(network) == 0.0005);
     uint32_t population = 9, first = 9, count = 9, counts[NEURONS], own[NEURONS] = {0};
     OK(betz_spiking_population(network, "e", &population, &first, &count));
@@ -111,7 +119,7 @@ static void steps_are_those_of_the_command(void) {
             row++;
         }
         // By then its lists have grown: the drive was strongest at first.
-        forbidden = step >= 450;
+        forbidden = step >= 450 && strcmp(device, "cpu") == 0;
         OK(betz_spiking_step(network, fired, NEURONS, &n));
         forbidden = 0;
         for (size_t i = 0; i < n; i++) {
@@ -135,7 +143,7 @@ static void runs_are_those_of_the_command(void) {
         OK(betz_spiking_config_default(&config, sizeof config));
         CHECK(config.threads == 1);
         config.threads = threads;
-        config.device = "cpu";
+        config.device = device;
         betz_spiking *network = open_file(STEERED, &config);
         size_t done = 0;
         for (size_t row = 0; row < rows; row++) {
@@ -337,7 +345,8 @@ static void refused_calls(void) {
     betz_spiking_close(NULL);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) device = argv[1];
     CHECK(betz_has_feature("spiking") == 1);
     steps_are_those_of_the_command();
     runs_are_those_of_the_command();
