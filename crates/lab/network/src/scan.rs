@@ -3,6 +3,8 @@
 //! the bound leaves open is decided in f64.
 
 mod exact;
+#[cfg(test)]
+mod tests;
 
 use betz_base::lock::lock;
 use std::ops::Range;
@@ -224,6 +226,17 @@ impl Strongest {
             self.list
                 .sort_by(|a, b| b.size.total_cmp(&a.size).then((a.i, a.j).cmp(&(b.i, b.j))));
             self.list.truncate(count);
+        } else {
+            // A value of which nothing is known is decided in any case.
+            self.list = (self.list.iter())
+                .filter_map(|c| {
+                    if c.bound.is_finite() {
+                        Some(*c)
+                    } else {
+                        exact(c)
+                    }
+                })
+                .collect();
         }
         self.list
     }
