@@ -1,4 +1,4 @@
-//! What is kept of a window's pairs.
+//! Tests of the strongest pairs of a window.
 
 use super::*;
 
