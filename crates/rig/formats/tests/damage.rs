@@ -162,11 +162,13 @@ fn damage_is_an_error_or_does_not_matter() {
     let path = dir.path().join("damaged.nwb");
     // The HDF5 crate's panics are caught, and are no news here.
     std::panic::set_hook(Box::new(|_| {}));
-    let (mut refused, mut read, mut heard, mut top) = (0, 0, 0, [0; 2]);
-    let files = ["m2", "h1", "nlb", "perich", "voltage", "voltages"]
-        .map(|name| (name, fixtures.join(format!("{name}.nwb"))))
-        .into_iter()
-        .chain([SpikeForm::Events, SpikeForm::Signal].map(|form| ("own", own(dir.path(), form))));
+    let (mut refused, mut read, mut heard, mut marked, mut top) = (0, 0, 0, 0, [0; 3]);
+    let files = [
+        "m2", "h1", "nlb", "perich", "voltage", "voltages", "tetrodes",
+    ]
+    .map(|name| (name, fixtures.join(format!("{name}.nwb"))))
+    .into_iter()
+    .chain([SpikeForm::Events, SpikeForm::Signal].map(|form| ("own", own(dir.path(), form))));
     for (name, file) in files {
         let whole = std::fs::read(file).unwrap();
         let mut mixed = Random::new(whole.len() as u64);
@@ -190,13 +192,35 @@ fn damage_is_an_error_or_does_not_matter() {
             let (samples, most) = read_safely(&what, || read_voltage(&path, series));
             top[1] = most.max(top[1]);
             heard += usize::from(samples.is_some());
+            if name == "tetrodes" {
+                let what = format!("{name}, round {round}: waveforms");
+                let (events, most) = read_safely(&what, || {
+                    nwb::read_spike_events(&path, &ReadOptions::default())
+                });
+                top[2] = most.max(top[2]);
+                if let Some((recording, features, _)) = events {
+                    if let Err(error) = recording.check() {
+                        fails(&format!("{what}: {error}"));
+                    }
+                    if features.rows() != recording.spikes.len() {
+                        fails(&format!("{what}: {} rows of features", features.rows()));
+                    }
+                    marked += 1;
+                }
+            }
         }
     }
     drop(std::panic::take_hook());
-    assert_eq!(refused + read, 8 * rounds);
+    assert_eq!(refused + read, 9 * rounds);
     assert!(
         refused > rounds / 2 && read > 0 && heard > rounds / 2 && heard < 3 * rounds,
         "{refused} refused, {read} read, voltage of {heard}"
     );
-    println!("{refused} refused, {read} read, voltage of {heard}; at most {top:?} bytes held");
+    assert!(
+        marked > 0 && marked < rounds,
+        "waveforms of {marked} in {rounds}"
+    );
+    println!(
+        "{refused} refused, {read} read, voltage of {heard}, waveforms of {marked}; at most {top:?} bytes held"
+    );
 }

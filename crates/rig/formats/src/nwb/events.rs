@@ -74,11 +74,6 @@ pub(super) fn recording(
         .map(|path| read(file, path))
         .collect::<Result<_>>()?;
     let columns = groups.iter().map(|g| g.columns).fold(1, usize::max);
-    if columns > MAX_FEATURES {
-        return Err(Error::recording(format!(
-            "{TYPE}: expected at most {MAX_FEATURES} electrodes per group, got {columns}"
-        )));
-    }
     let mut order = Vec::new();
     let mut report = Report::default();
     let spikes = &mut |low: f64, window: &Range<f64>, report: &mut Report| {
@@ -168,6 +163,16 @@ fn read(file: &File, path: &str) -> Result<Events> {
             )));
         }
     };
+    if columns > MAX_FEATURES {
+        return Err(Error::recording(format!(
+            "{data}: expected at most {MAX_FEATURES} electrodes per group, got {columns}"
+        )));
+    }
+    let Some(size) = columns.checked_mul(samples) else {
+        return Err(Error::recording(format!(
+            "{data}: expected waveforms that fit in memory, got a shape of {shape:?}"
+        )));
+    };
     let times = file.numbers(&format!("{path}/timestamps"))?;
     let times = times.map(|times| times.values).unwrap_or_default();
     if times.len() != events {
@@ -176,7 +181,7 @@ fn read(file: &File, path: &str) -> Result<Events> {
             times.len()
         )));
     }
-    if events > 0 && columns * samples == 0 {
+    if events > 0 && size == 0 {
         return Err(Error::recording(format!(
             "{data}: expected samples of electrodes, got a shape of {shape:?}"
         )));
@@ -192,25 +197,25 @@ fn read(file: &File, path: &str) -> Result<Events> {
         )));
     }
     let mut features = memory::room("spike features", events * columns)?;
-    let rows = (BLOCK / (columns * samples).max(1)).max(1);
+    let rows = (BLOCK / size.max(1)).max(1);
     for first in (0..events).step_by(rows) {
         let count = rows.min(events - first);
         let block = match shape.len() {
             2 => file.block(&data, &[first, 0], &[count, samples])?,
             _ => file.block(&data, &[first, 0, 0], &[count, columns, samples])?,
         };
-        for waveform in block.chunks_exact(columns * samples) {
+        for waveform in block.chunks_exact(size) {
             let volts =
                 |c: usize, s: usize| waveform[c * samples + s] * factor * of_channel[c] + offset;
-            let size = |s: usize| {
+            let largest = |s: usize| {
                 let each = (0..columns).map(|c| volts(c, s).abs());
                 each.filter(|v| v.is_finite()).fold(0.0, f64::max)
             };
-            let mut peak = (0, size(0));
+            let mut peak = (0, largest(0));
             for s in 1..samples {
-                let size = size(s);
-                if size > peak.1 {
-                    peak = (s, size);
+                let volts = largest(s);
+                if volts > peak.1 {
+                    peak = (s, volts);
                 }
             }
             features.extend((0..columns).map(|c| volts(c, peak.0) as f32));
@@ -218,8 +223,8 @@ fn read(file: &File, path: &str) -> Result<Events> {
     }
     if features.len() != events * columns {
         return Err(Error::recording(format!(
-            "{data}: expected {} values, got fewer",
-            events * columns * samples
+            "{data}: expected {events} waveforms of {size} values, got {}",
+            features.len() / columns
         )));
     }
     Ok(Events {

@@ -118,6 +118,40 @@ fn spikes_with_waveforms_are_those_that_pynwb_reads() {
     assert!(error.message().contains("SpikeEventSeries"), "{error}");
 }
 
+/// A shape that only a damaged file has is refused before any value is read.
+#[test]
+fn shapes_of_waveforms_that_no_memory_holds_are_refused() {
+    let whole = std::fs::read(file("tetrodes")).unwrap();
+    let shape = |dims: [u64; 3]| dims.map(u64::to_le_bytes).concat();
+    let stored = shape([60, 4, 12]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tetrodes.nwb");
+    for (dims, words) in [
+        (
+            [60, 1 << 40, 1 << 40],
+            "at most 64 electrodes per group, got 1099511627776",
+        ),
+        ([60, 65, 12], "at most 64 electrodes per group, got 65"),
+        ([60, 4, 1 << 62], "waveforms that fit in memory"),
+        ([60, 4, 1 << 45], "acquisition/tetrode0/data"),
+    ] {
+        let mut bytes = whole.clone();
+        let found = |at: &usize| whole[*at..].starts_with(&stored);
+        let places: Vec<usize> = (0..whole.len()).filter(found).collect();
+        assert!(!places.is_empty());
+        for at in places {
+            bytes[at..at + stored.len()].copy_from_slice(&shape(dims));
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let error = nwb::read_spike_events(&path, &ReadOptions::default()).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains(words) && said.contains("tetrode0/data"),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn m2_has_its_fingers_at_the_ends_of_its_bins() {
     let (recording, report) = read_recording(&file("m2"), &ReadOptions::default()).unwrap();
