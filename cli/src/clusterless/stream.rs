@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::{DECODES_ON_CPU, Input, check_device, check_out, read, source};
 use crate::commands::stream::args::Stream;
+use crate::commands::stream::recorded::check_speed;
 use crate::decoded::{self, Outputs};
 use crate::files::Files;
 use crate::replay::{LatencyUs, deadline};
@@ -76,7 +77,22 @@ fn check(args: &Stream) -> Result<()> {
     }
 }
 
-/// Steps of `dataset`, each segment from rest, at `speed` times life's speed.
+/// Longest sleep in one piece, after which an interrupt is noticed.
+const SLEEP: Duration = Duration::from_millis(100);
+
+/// Sleeps until `due` after `begun`, or fails at an interrupt.
+fn wait_until(begun: Instant, due: Duration) -> Result<()> {
+    loop {
+        let left = due.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(SLEEP));
+        report::check_interrupt("streaming")?;
+    }
+}
+
+/// Steps of `dataset`, each segment from rest, at `speed` times real time.
 fn step(
     model: &ClusterlessPlace,
     dataset: &Dataset,
@@ -100,10 +116,13 @@ fn step(
             let ticks = &dataset.spikes.ticks[next..];
             let now = next..next + ticks.iter().take_while(|&&t| t == step).count();
             next = now.end;
+            report::check_interrupt("streaming")?;
             if let Some(speed) = speed {
                 let due = stepped.nanoseconds.len() as f64 * dataset.step_seconds / speed;
-                let due = Duration::try_from_secs_f64(due).unwrap_or_default();
-                std::thread::sleep(due.saturating_sub(begun.elapsed()));
+                wait_until(
+                    begun,
+                    Duration::try_from_secs_f64(due).unwrap_or(Duration::MAX),
+                )?;
             }
             let spikes = &dataset.spikes.channels[now.clone()];
             let rows = &features.values[now.start * columns..now.end * columns];
@@ -115,7 +134,6 @@ fn step(
             stepped.spikes += spikes.len() as u64;
             stepped.most_spikes = stepped.most_spikes.max(spikes.len());
         }
-        report::check_interrupt("streaming")?;
     }
     stepped.left_out = session.spikes_left_out();
     Ok(stepped)
@@ -150,13 +168,6 @@ pub(crate) fn stream(args: &Stream, recording: &Path) -> Result<()> {
     check(args)?;
     check_out(args.out.as_deref(), recording)?;
     let limit = args.deadline.map(deadline).transpose()?;
-    if let Some(speed) = args.speed
-        && !(speed.is_finite() && speed > 0.0)
-    {
-        return Err(Error::argument(format!(
-            "--speed: expected a multiple > 0, got {speed}"
-        )));
-    }
     let model = ClusterlessPlace::load(&args.model)?;
     let at = |e: Error| e.at(recording.display());
     let Input {
@@ -167,6 +178,7 @@ pub(crate) fn stream(args: &Stream, recording: &Path) -> Result<()> {
         false => dataset.with_outputs(model.outputs()).map_err(at)?,
     };
     model.check_data(&dataset, features.columns).map_err(at)?;
+    check_speed(args.speed, &dataset)?;
     report::stop_on_interrupt();
     let stepped = step(&model, &dataset, &features, args.speed)?;
     if let Some(out) = &args.out {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use betz::recording::arrays::{Array, write};
 
-use crate::program::{done, json, refused};
+use crate::program::{done, interrupt, json, refused, spawned};
 
 /// `tetrodes.npz`: two tetrodes beside a track of 100 cm that is run to and fro in 8 s, for 160 s. Each hears three cells
 /// whose amplitudes differ; `rows` of the spikes have features.
@@ -224,6 +224,36 @@ fn what_has_no_features_or_no_use_for_them_is_refused() {
         let named = option.split(' ').next().unwrap();
         let line = format!("stream marks.betz tetrodes.npz {option}");
         refused(folder, &line, 2, &format!("{named}: expected"));
+    }
+    for (speed, words) in [
+        ("0", "--speed: expected a multiple > 0, got 0"),
+        ("inf", "--speed: expected a multiple > 0, got inf"),
+        ("1e-300", "at which 159.98 s come to an end"),
+    ] {
+        let line = format!("stream marks.betz tetrodes.npz --speed {speed}");
+        refused(folder, &line, 2, words);
+    }
+}
+
+/// A paced step may be far away: an interrupt does not wait for it.
+#[test]
+fn a_paced_stream_is_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    tetrodes(folder, "tetrodes.npz", 0);
+    done(
+        folder,
+        "train tetrodes.npz --decoder place --marks --cells 8 --out marks.betz",
+    );
+    for speed in ["1", "1e-9"] {
+        let line = format!("stream marks.betz tetrodes.npz --speed {speed} --out o.csv");
+        let mut child = spawned(folder, &line);
+        interrupt(&mut child);
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(130), "{speed}: {said}");
+        assert!(said.contains("betz: interrupted: streaming"), "{said}");
+        assert!(!folder.join("o.csv").exists());
     }
 }
 

@@ -2,7 +2,7 @@
 
 pub(crate) mod args;
 mod live;
-mod recorded;
+pub(crate) mod recorded;
 
 use betz::{Error, Result};
 

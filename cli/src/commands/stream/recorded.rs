@@ -161,8 +161,8 @@ fn write(
     outputs.write(model.into(), dataset, decoded)
 }
 
-/// Refuses a multiple of life's speed that is none, or that never comes to the end of `dataset`.
-fn check_speed(speed: Option<f64>, dataset: &Dataset) -> Result<()> {
+/// Refuses a `speed` that is not a multiple of real time, or so slow that `dataset` never ends.
+pub(crate) fn check_speed(speed: Option<f64>, dataset: &Dataset) -> Result<()> {
     let seconds = dataset.steps_in_segments() as f64 * dataset.step_seconds;
     let expected = match speed {
         Some(speed) if !(speed.is_finite() && speed > 0.0) => "> 0".to_owned(),
