@@ -1,6 +1,9 @@
 """Spikes with features from a folder of Kilosort or Phy."""
 
 import ast
+import math
+import numbers
+import operator
 import pathlib
 
 import numpy as np
@@ -27,13 +30,24 @@ def _params(path):
     return found
 
 
-def _array(folder, *names):
-    """The first of these arrays that is there, and its name."""
-    for name in names:
-        path = folder / name
-        if path.exists():
-            return np.load(path, allow_pickle=False), name
-    raise FileNotFoundError(f"{folder}: expected {' or '.join(names)}, got none")
+def _array(folder, name, mapped=False):
+    """The array in the file `name`; in memory, or as a view of the file."""
+    path = folder / name
+    if not path.exists():
+        raise FileNotFoundError(f"{folder}: expected {name}, got none")
+    return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+
+
+def _whole(folder, name):
+    """The array in the file `name`, flat, as int64."""
+    values = np.ravel(_array(folder, name))
+    if values.dtype.kind not in "iu":
+        if values.dtype.kind != "f":
+            raise BetzError(f"{folder}: {name}: expected whole numbers, got {values.dtype}")
+        odd = values[(values != np.floor(values)) | (np.abs(values) >= 2.0**63)]
+        if len(odd):
+            raise BetzError(f"{folder}: {name}: expected whole numbers, got {odd[0]}")
+    return values.astype(np.int64)
 
 
 def read_phy(folder, *, groups=None, components=1, sample_rate=None, **more):
@@ -53,12 +67,16 @@ def read_phy(folder, *, groups=None, components=1, sample_rate=None, **more):
     folder = pathlib.Path(folder)
     if sample_rate is None:
         sample_rate = _params(folder / "params.py").get("sample_rate")
-    if not isinstance(sample_rate, (int, float)) or not sample_rate > 0:
+    if not isinstance(sample_rate, numbers.Real) or not 0 < sample_rate < math.inf:
         raise ValueError(f"sample_rate: expected samples per second, here or in {folder / 'params.py'}, got {sample_rate!r}")
-    times = np.ravel(_array(folder, "spike_times.npy")[0]).astype(np.int64)
-    pcs = _array(folder, "pc_features.npy")[0]
-    templates = np.ravel(_array(folder, "spike_templates.npy")[0]).astype(np.int64)
-    stored = _array(folder, "pc_feature_ind.npy")[0].astype(np.int64)
+    try:
+        components = operator.index(components)
+    except TypeError:
+        raise TypeError(f"components: expected a whole number, got {components!r}") from None
+    times = _whole(folder, "spike_times.npy")
+    pcs = _array(folder, "pc_features.npy", mapped=True)
+    templates = _whole(folder, "spike_templates.npy")
+    stored = _array(folder, "pc_feature_ind.npy").astype(np.int64)
     spikes = len(times)
     if pcs.ndim != 3 or len(pcs) != spikes or len(templates) != spikes:
         raise BetzError(
@@ -73,10 +91,10 @@ def read_phy(folder, *, groups=None, components=1, sample_rate=None, **more):
         raise BetzError(f"{folder}: spike_templates.npy: expected templates from 0 to {len(stored) - 1}, got {templates.max()}")
     if not 1 <= components <= pcs.shape[1]:
         raise ValueError(f"components: expected 1 to {pcs.shape[1]}, as many as pc_features.npy has, got {components}")
-    channels = len(_array(folder, "channel_map.npy")[0].ravel())
+    channels = len(_array(folder, "channel_map.npy").ravel())
     if groups is None:
         try:
-            groups = np.ravel(_array(folder, "channel_shanks.npy")[0])
+            groups = np.ravel(_array(folder, "channel_shanks.npy"))
         except FileNotFoundError:
             groups = np.zeros(channels, int)
     groups = np.ravel(np.asarray(groups))
@@ -115,5 +133,5 @@ def read_phy(folder, *, groups=None, components=1, sample_rate=None, **more):
             features[rows[here], : full[0].size] = full.reshape(len(full), -1)
     order = np.argsort(times, kind="stable")
     more.setdefault("channel_names", [f"group{name}" for name in names])
-    recording = Recording.from_spikes(times[order], chosen[order], 1.0 / sample_rate, **more)
+    recording = Recording.from_spikes(times[order], chosen[order], 1.0 / float(sample_rate), **more)
     return recording, features[order]

@@ -76,6 +76,17 @@ def test_trained_on(tmp_path):
     assert np.array_equal(betz.spike_features(tmp_path / "tetrodes.npz"), features, equal_nan=True)
 
 
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    arrays = folder(tmp_path)
+    expected = betz.read_phy(tmp_path, components=2)
+    for dtype in (np.int64, np.float32):
+        recording, features = betz.read_phy(tmp_path, components=np.int32(2), sample_rate=dtype(30000))
+        assert recording.tick_seconds == 1 / 30000 and np.array_equal(features, expected[1], equal_nan=True)
+    # As some tools save them.
+    np.save(tmp_path / "spike_times.npy", arrays["spike_times"].astype(np.float64))
+    assert np.array_equal(betz.read_phy(tmp_path)[0].spike_ticks, expected[0].spike_ticks)
+
+
 def test_refusals(tmp_path):
     with pytest.raises(ValueError, match="sample_rate: expected samples per second, here or in .*params.py, got None"):
         betz.read_phy(tmp_path)
@@ -89,6 +100,21 @@ def test_refusals(tmp_path):
         betz.read_phy(tmp_path, groups=[0, 1])
     with pytest.raises(ValueError, match="components: expected 1 to 3"):
         betz.read_phy(tmp_path, components=4)
+    with pytest.raises(TypeError, match="components: expected a whole number, got 1.0"):
+        betz.read_phy(tmp_path, components=1.0)
+    for rate in (np.inf, np.nan, -1, 0, "30000"):
+        with pytest.raises(ValueError, match="sample_rate: expected samples per second"):
+            betz.read_phy(tmp_path, sample_rate=rate)
+    for wrong in (np.nan, np.inf, 0.5, 1e30):
+        times = arrays["spike_times"].astype(np.float64)
+        times[7] = wrong
+        np.save(tmp_path / "spike_times.npy", times)
+        with pytest.raises(betz.BetzError, match="spike_times.npy: expected whole numbers, got"):
+            betz.read_phy(tmp_path)
+    np.save(tmp_path / "spike_times.npy", arrays["spike_times"].astype("U8"))
+    with pytest.raises(betz.BetzError, match="spike_times.npy: expected whole numbers, got <U8"):
+        betz.read_phy(tmp_path)
+    np.save(tmp_path / "spike_times.npy", arrays["spike_times"])
     np.save(tmp_path / "spike_templates.npy", arrays["spike_templates"] + 1)
     with pytest.raises(betz.BetzError, match="spike_templates.npy: expected templates from 0 to 3, got 4"):
         betz.read_phy(tmp_path)
