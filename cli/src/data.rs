@@ -94,15 +94,20 @@ pub(crate) fn read_recording_with_report(
     behavior: &Behaviors,
 ) -> Result<(Recording, Report)> {
     let (recording, read) = opened(path, behavior)?;
+    tell_size(path, &recording);
+    Ok((recording, read))
+}
+
+/// Says how much the recording in `path` holds.
+fn tell_size(path: &Path, recording: &Recording) {
     report::note(&format!(
         "{}: {}, {}, {:.1} s, {}",
         path.display(),
         report::count(recording.channels() as u128, "channel"),
-        entries(&recording),
+        entries(recording),
         recording.seconds(),
         report::count(recording.segments.len() as u128, "segment"),
     ));
-    Ok((recording, read))
 }
 
 /// Reads a recording of spikes with features: an array `spike_features` of an `.npz`, or waveforms of NWB.
@@ -112,6 +117,7 @@ pub(crate) fn read_marks(path: &Path, behavior: &Behaviors) -> Result<(Recording
         let (recording, features, read) =
             betz_formats::nwb::read_spike_events(path, &read_options(behavior))?;
         tell_notes(path, &read);
+        tell_size(path, &recording);
         return Ok((recording, features));
     }
     let features = SpikeFeatures::read_npz(path)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use betz::recording::arrays::{Array, write};
 
-use crate::program::{done, interrupt, json, refused, spawned};
+use crate::program::{betz, done, interrupt, json, refused, spawned};
 
 /// `tetrodes.npz`: two tetrodes beside a track of 100 cm that is run to and fro in 8 s, for 160 s. Each hears three cells
 /// whose amplitudes differ; `rows` of the spikes have features.
@@ -266,10 +266,14 @@ fn waveforms_of_nwb_are_features() {
         let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join(fixtures);
         std::fs::copy(fixture.join(name), folder.join(name)).unwrap();
     }
-    let told = json(
-        folder,
-        "train tetrodes.nwb --decoder place --marks --out marks.betz",
+    let train = "train tetrodes.nwb --decoder place --marks --out marks.betz";
+    let output = betz(folder, &format!("{train} --json"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("tetrodes.nwb: 2 channels, 120 spikes, "),
+        "{said}"
     );
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (&told["channels"], &told["features"], &told["components"]),
         (&2.into(), &4.into(), &120.into())
@@ -284,6 +288,17 @@ fn waveforms_of_nwb_are_features() {
         2,
         "--out: expected .csv or .npz, because spikes with waveforms are not copied",
     );
+    for command in [
+        "info tetrodes.nwb",
+        "train tetrodes.nwb --decoder place --out r.betz",
+    ] {
+        refused(
+            folder,
+            command,
+            1,
+            "--decoder place --marks reads the spikes with waveforms in [acquisition/tetrode0, acquisition/tetrode1]",
+        );
+    }
     // A file of units alone has no waveforms.
     refused(
         folder,

@@ -31,7 +31,7 @@ struct Events {
 }
 
 /// Paths of the series, each once.
-fn found(file: &File) -> Vec<String> {
+pub(super) fn found(file: &File) -> Vec<String> {
     let data = file
         .datasets()
         .filter_map(|path| path.strip_suffix("/data"));

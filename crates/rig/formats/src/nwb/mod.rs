@@ -168,6 +168,13 @@ fn no_units(file: &File) -> Error {
     let (voltage, others) = voltage::found(file);
     let voltage = voltage.into_iter().chain(others).next();
     let elsewhere = units::elsewhere(file);
+    let waveforms = match &events::found(file)[..] {
+        [] => String::new(),
+        paths => format!(
+            "; betz train --decoder place --marks reads the spikes with waveforms in [{}]",
+            paths.join(", ")
+        ),
+    };
     let instead = match (&elsewhere[..], voltage) {
         ([], None) => String::new(),
         ([], Some(path)) => format!("; betz sort makes one of the voltage in {path}"),
@@ -179,7 +186,7 @@ fn no_units(file: &File) -> Error {
     Error::new(
         ErrorKind::InsufficientData,
         format!(
-            "expected a table of units with spike times (units/spike_times), got none{instead}"
+            "expected a table of units with spike times (units/spike_times), got none{instead}{waveforms}"
         ),
     )
 }

@@ -153,6 +153,15 @@ fn shapes_of_waveforms_that_no_memory_holds_are_refused() {
 }
 
 #[test]
+fn waveforms_without_units_have_a_way_out() {
+    let error = read_recording(&file("tetrodes"), &ReadOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InsufficientData);
+    let words =
+        "--marks reads the spikes with waveforms in [acquisition/tetrode0, acquisition/tetrode1]";
+    assert!(error.message().contains(words), "{error}");
+}
+
+#[test]
 fn m2_has_its_fingers_at_the_ends_of_its_bins() {
     let (recording, report) = read_recording(&file("m2"), &ReadOptions::default()).unwrap();
     let behavior = recording.behavior.as_ref().unwrap();
