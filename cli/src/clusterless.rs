@@ -44,7 +44,7 @@ pub(crate) fn is_one(path: &Path) -> bool {
 pub(crate) fn way_out(error: &Error) -> Option<&'static str> {
     let refused = error.message().contains("got \"BETZCLUS\"");
     refused.then_some(
-        "the file is a clusterless place decoder (betz train --marks), which only betz evaluate, decode, stream and info read: other sessions take no spikes with features; train --decoder place without --marks for them",
+        "the file is a clusterless place decoder (betz train --marks), which betz evaluate, decode and info read, and betz stream with a recording: live sources carry no features of spikes; train --decoder place without --marks for them",
     )
 }
 

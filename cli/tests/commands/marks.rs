@@ -212,8 +212,7 @@ fn what_has_no_features_or_no_use_for_them_is_refused() {
         2,
         "got a clusterless place decoder",
     );
-    let session =
-        "other sessions take no spikes with features; train --decoder place without --marks";
+    let session = "betz stream with a recording: live sources carry no features of spikes; train --decoder place without --marks";
     refused(
         folder,
         "stream marks.betz --in udp://127.0.0.1:0 --steps 1",
