@@ -4252,6 +4252,32 @@ BETZ_API uint32_t betz_clusterless_cells(const struct betz_clusterless *clusterl
 BETZ_API double betz_clusterless_step_seconds(const struct betz_clusterless *clusterless);
 
 /**
+ * Returns the name of channel `channel` (0 to channels - 1), UTF-8; NULL if there is no such channel. The text belongs
+ * to the decoder and is freed with it.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder.
+ */
+BETZ_API
+const char *betz_clusterless_channel_name(const struct betz_clusterless *clusterless,
+                                          uint32_t channel);
+
+/**
+ * Returns the name of output `output` (0 to outputs - 1), UTF-8; NULL if there is no such output. The text belongs to
+ * the decoder and is freed with it.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `clusterless` is NULL or a live decoder.
+ */
+BETZ_API
+const char *betz_clusterless_output_name(const struct betz_clusterless *clusterless,
+                                         uint32_t output);
+
+/**
  * Copies the number of spikes that were left out since the decoder was loaded to `*out`.
  *
  * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.

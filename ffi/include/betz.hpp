@@ -179,6 +179,15 @@ struct deleter {
     void operator()(betz_sorter *sorter) const noexcept { betz_sorter_close(sorter); }
     void operator()(betz_clusterless *decoder) const noexcept { betz_clusterless_close(decoder); }
 };
+
+#if BETZ_EXCEPTIONS
+inline std::string text(const char *text) {
+    if (text == nullptr) {
+        throw error(BETZ_ERROR_INVALID_ARGUMENT, "expected a channel or output of the model");
+    }
+    return text;
+}
+#endif
 } // namespace detail
 
 // betz_train_config with its defaults. Bank and trials are copied; set other fields as in C and keep the data
@@ -349,10 +358,10 @@ public:
     std::uint32_t classes() const noexcept { return betz_model_classes(get()); }
     bool channel_used(std::uint32_t c) const noexcept { return betz_model_channel_used(get(), c) != 0; }
 #if BETZ_EXCEPTIONS
-    std::string channel_name(std::uint32_t c) const { return text(betz_model_channel_name(get(), c)); }
-    std::string output_name(std::uint32_t o) const { return text(betz_model_output_name(get(), o)); }
-    std::string output_unit(std::uint32_t o) const { return text(betz_model_output_unit(get(), o)); }
-    std::string class_name(std::uint32_t c) const { return text(betz_model_class_name(get(), c)); }
+    std::string channel_name(std::uint32_t c) const { return detail::text(betz_model_channel_name(get(), c)); }
+    std::string output_name(std::uint32_t o) const { return detail::text(betz_model_output_name(get(), o)); }
+    std::string output_unit(std::uint32_t o) const { return detail::text(betz_model_output_unit(get(), o)); }
+    std::string class_name(std::uint32_t c) const { return detail::text(betz_model_class_name(get(), c)); }
 
     [[nodiscard]] betz_score score(std::uint32_t output) const {
         betz_score score;
@@ -370,13 +379,6 @@ private:
             throw error(BETZ_ERROR_MISMATCH, "expected a whole number of rows");
         }
         return values / columns;
-    }
-
-    static std::string text(const char *text) {
-        if (text == nullptr) {
-            throw error(BETZ_ERROR_INVALID_ARGUMENT, "expected a channel or output of the model");
-        }
-        return text;
     }
 #endif
 
@@ -1534,6 +1536,13 @@ public:
 #if BETZ_EXCEPTIONS
     explicit clusterless(const std::string &path, std::size_t max_spikes = 0) {
         check(try_load(path.c_str(), *this, max_spikes));
+    }
+
+    std::string channel_name(std::uint32_t c) const {
+        return detail::text(betz_clusterless_channel_name(get(), c));
+    }
+    std::string output_name(std::uint32_t o) const {
+        return detail::text(betz_clusterless_output_name(get(), o));
     }
 
     void step(span<const std::uint32_t> channels, span<const float> features, span<float> out) {

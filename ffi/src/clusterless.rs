@@ -1,7 +1,7 @@
 //! A clusterless place decoder at work: spikes with features in, place out.
 
 use std::cell::UnsafeCell;
-use std::ffi::c_char;
+use std::ffi::{CString, c_char};
 use std::sync::Arc;
 
 use betz::train::place::{ClusterlessPlace, ClusterlessSession};
@@ -9,7 +9,7 @@ use betz::train::place::{ClusterlessPlace, ClusterlessSession};
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
-use crate::model::{expect_readable, expect_room_for_file};
+use crate::model::{c_text, expect_readable, expect_room_for_file, name};
 use crate::status::betz_status;
 
 /// A running clusterless place decoder, loaded from a file of `betz train --decoder place --marks`: the spikes of a step
@@ -20,6 +20,8 @@ pub struct betz_clusterless {
     /// Used only by the thread that steps.
     session: UnsafeCell<ClusterlessSession<Arc<ClusterlessPlace>>>,
     max_spikes: usize,
+    channel_names: Vec<CString>,
+    output_names: Vec<CString>,
     poison: Poison,
 }
 
@@ -36,6 +38,8 @@ impl betz_clusterless {
         let model = Arc::new(model);
         Ok(Self {
             session: UnsafeCell::new(ClusterlessSession::open(model.clone())?),
+            channel_names: model.channel_names().iter().map(|n| c_text(n)).collect(),
+            output_names: model.outputs().iter().map(|o| c_text(&o.name)).collect(),
             model,
             max_spikes: match max_spikes {
                 0 => usize::MAX,
@@ -298,6 +302,46 @@ pub unsafe extern "C" fn betz_clusterless_step_seconds(
 ) -> f64 {
     // SAFETY: the caller's promise.
     unsafe { barrier::query(clusterless, 0.0, |c| c.model.step_seconds()) }
+}
+
+/// Returns the name of channel `channel` (0 to channels - 1), UTF-8; NULL if there is no such channel. The text belongs
+/// to the decoder and is freed with it.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `clusterless` is NULL or a live decoder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_clusterless_channel_name(
+    clusterless: *const betz_clusterless,
+    channel: u32,
+) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::query(clusterless, std::ptr::null(), |c| {
+            name(&c.channel_names, channel)
+        })
+    }
+}
+
+/// Returns the name of output `output` (0 to outputs - 1), UTF-8; NULL if there is no such output. The text belongs to
+/// the decoder and is freed with it.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `clusterless` is NULL or a live decoder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_clusterless_output_name(
+    clusterless: *const betz_clusterless,
+    output: u32,
+) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::query(clusterless, std::ptr::null(), |c| {
+            name(&c.output_names, output)
+        })
+    }
 }
 
 /// Copies the number of spikes that were left out since the decoder was loaded to `*out`.

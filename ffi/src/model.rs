@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char};
 use std::path::Path;
 use std::sync::Arc;
 
+use betz::Error;
 use betz::model::Decoder;
 use betz::stream::PreparedModel;
 
@@ -64,8 +65,19 @@ pub(crate) unsafe fn decoder(model: *const betz_model) -> Result<Arc<Decoder>> {
 }
 
 /// Converts `text` for C; leaves out NULs, which would end the string.
-fn c_text(text: &str) -> CString {
+pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
+}
+
+/// `error`, with the function that reads a clusterless place decoder if it refuses the file of one.
+fn name_clusterless(error: Error) -> Error {
+    match error.message().contains("got \"BETZCLUS\"") {
+        true => Error::new(
+            error.kind(),
+            format!("{}; betz_clusterless_load reads it", error.message()),
+        ),
+        false => error,
+    }
 }
 
 /// Reads the model file `path` into a new model, which the caller frees with `betz_model_free`.
@@ -87,7 +99,8 @@ pub unsafe extern "C" fn betz_model_load(
         // SAFETY: the caller's promise.
         let (path, out) = unsafe { (cast::path(path, "path")?, cast::out(out, "out")?) };
         expect_readable(path)?;
-        out.write(cast::into_handle(betz_model::new(Decoder::load(path)?))?);
+        let decoder = Decoder::load(path).map_err(name_clusterless)?;
+        out.write(cast::into_handle(betz_model::new(decoder))?);
         Ok(())
     })
 }
@@ -117,7 +130,7 @@ pub unsafe extern "C" fn betz_model_load_bytes(
         // SAFETY: the caller's promise.
         let (data, out) = unsafe { (cast::slice(data, len, "data")?, cast::out(out, "out")?) };
         expect_room_for_file(data.len() as u64)?;
-        let model = betz_model::new(Decoder::from_bytes(data)?);
+        let model = betz_model::new(Decoder::from_bytes(data).map_err(name_clusterless)?);
         out.write(cast::into_handle(model)?);
         Ok(())
     })
@@ -487,7 +500,7 @@ pub(crate) fn only_regular(path: &Path) -> Result<()> {
     }
 }
 
-fn name(names: &[CString], index: u32) -> *const c_char {
+pub(crate) fn name(names: &[CString], index: u32) -> *const c_char {
     names
         .get(index as usize)
         .map_or(std::ptr::null(), |name| name.as_ptr())

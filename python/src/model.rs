@@ -80,7 +80,8 @@ impl Model {
     /// The model in the bytes of a file.
     #[classmethod]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        Decoder::from_bytes(bytes).or_raise(py).map(Self::of)
+        let read = Decoder::from_bytes(bytes).map_err(name_clusterless);
+        read.or_raise(py).map(Self::of)
     }
 
     /// Writes the model file `path`: whole, or not at all.

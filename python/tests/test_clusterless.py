@@ -53,6 +53,8 @@ def test_fit_predict_score(tmp_path):
     assert betz.ClusterlessModel.load(tmp_path / "marks.betz") == model == pickle.loads(pickle.dumps(model))
     with pytest.raises(betz.BetzError, match="betz.ClusterlessModel.load reads it"):
         betz.Model.load(tmp_path / "marks.betz")
+    with pytest.raises(betz.BetzError, match="betz.ClusterlessModel.load reads it"):
+        betz.Model.from_bytes((tmp_path / "marks.betz").read_bytes())
 
 
 def test_a_session_steps_as_decoding_does():

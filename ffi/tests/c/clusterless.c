@@ -46,6 +46,11 @@ static betz_clusterless *load(size_t max_spikes) {
     OK(betz_clusterless_load(FILE_NAME, max_spikes, &decoder));
     CHECK(betz_clusterless_channels(decoder) == 2 && betz_clusterless_features(decoder) == 2);
     CHECK(betz_clusterless_outputs(decoder) == 1 && betz_clusterless_step_seconds(decoder) == 0.02);
+    CHECK(strcmp(betz_clusterless_channel_name(decoder, 0), "t0") == 0);
+    CHECK(strcmp(betz_clusterless_channel_name(decoder, 1), "t1") == 0);
+    CHECK(strcmp(betz_clusterless_output_name(decoder, 0), "x") == 0);
+    CHECK(betz_clusterless_channel_name(decoder, 2) == NULL && betz_clusterless_output_name(decoder, 1) == NULL);
+    CHECK(betz_clusterless_channel_name(NULL, 0) == NULL && betz_clusterless_output_name(NULL, 0) == NULL);
     return decoder;
 }
 
@@ -123,6 +128,9 @@ static void refusals(void) {
                  betz_clusterless_load("examples/data/array.sorter", 0, &decoder));
     betz_model *model = NULL;
     CHECK_STATUS(BETZ_ERROR_INVALID_MODEL, betz_model_load(FILE_NAME, &model));
+    char message[512];
+    betz_last_error(message, sizeof message);
+    CHECK(strstr(message, "; betz_clusterless_load reads it") != NULL);
     CHECK(decoder == NULL && model == NULL);
 
     // The file's bytes, whole, cut and damaged.

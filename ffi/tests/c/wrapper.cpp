@@ -215,6 +215,8 @@ static void sessions(const betz::model &model, const std::vector<std::uint16_t> 
     CHECK(status_of([&] { betz::clusterless{"/nonexistent"}; }) == BETZ_ERROR_IO);
     betz::clusterless places{"examples/data/tetrodes.betz", 16};
     CHECK(places.channels() == 2 && places.features() == 2 && places.outputs() == 1);
+    CHECK(places.channel_name(1) == "t1" && places.output_name(0) == "x");
+    CHECK(status_of([&] { static_cast<void>(places.channel_name(2)); }) == BETZ_ERROR_INVALID_ARGUMENT);
     const std::array<std::uint32_t, 2> groups{0, 7};
     const std::array<float, 4> amplitudes{160.0f, 80.0f, 160.0f, 80.0f};
     std::array<float, 1> place{};
