@@ -3,8 +3,12 @@
 Installs Betz for the current user: betz.exe, betz.dll, headers, import libraries and CMake files.
 
 .DESCRIPTION
+Unpack the zip, and run this there:
+
+    powershell -ExecutionPolicy Bypass -File install.ps1
+
 Copies this folder, which is the content of the zip, to -Prefix, and adds its bin folder to the user's Path. Needs no
-administrator. -Uninstall removes the folder and its place in Path.
+administrator. -Uninstall removes the folder and its place in Path. If it fails, run it again.
 
 .PARAMETER Prefix
 Folder to install into. Default: %LOCALAPPDATA%\Programs\betz
@@ -49,8 +53,16 @@ if ($Uninstall) {
     if (-not (Test-Path -LiteralPath $mark)) {
         throw "Expected a folder that install.ps1 made (with betz-installed.txt), got ${Prefix}: nothing was removed."
     }
-    Set-UserPath @(Get-UserPath | Where-Object { $_ -ne $bin })
-    Remove-Item -LiteralPath $Prefix -Recurse -Force
+    # The mark and this script go last, so that a removal that failed half way can be repeated.
+    $last = @($mark, (Join-Path $Prefix 'install.ps1'))
+    try {
+        Get-ChildItem -LiteralPath $Prefix -Force | Where-Object { $last -notcontains $_.FullName } |
+            Remove-Item -Recurse -Force
+        Set-UserPath @(Get-UserPath | Where-Object { $_ -ne $bin })
+        Remove-Item -LiteralPath $Prefix -Recurse -Force
+    } catch {
+        throw "Expected to remove ${Prefix}, got: $_ Close programs that use it, and run install.ps1 -Uninstall again."
+    }
     Write-Output "Removed $Prefix."
     return
 }
