@@ -190,8 +190,8 @@ pub struct Train {
     /// Lift and experts only
     #[arg(long)]
     pub(crate) variance: bool,
-    /// Train a model with the same bits on every processor and system: factor by plain loops, on the CPU, without
-    /// transforms. Takes several times as long for hundreds of features (docs/systems.md)
+    /// Train in one order, which depends on neither processor nor system: factor by plain loops, on the CPU, without
+    /// transforms. docs/safety.md lists the systems whose models were compared. Takes several times as long for hundreds of features (docs/systems.md)
     #[arg(long, conflicts_with_all = ["budget", "marks", "memory"])]
     pub(crate) same_bits: bool,
     /// Print how long each part takes: reading, filtering, Γ, Υ, factor or inverse, φ, choosing the ridge and
