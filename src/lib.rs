@@ -14,24 +14,24 @@
 //!
 //! | floor | feature | adds |
 //! |---|---|---|
-//! | | (none) | [`recording`]'s types, [`psc`] filters, [`model`] files, [`stream`]: what a controller embeds |
+//! | – | (none) | [`recording`]'s types, [`psc`] filters, [`model`] files, [`stream`]: what a controller embeds |
 //! | `decode` | `npz` | reading and writing recordings as `.npz` |
-//! | | `train` | batch filtering and decoding, [`train`], [`device`] |
-//! | | `transforms` | with `train`: long filters of samples by Fourier transforms; their samples are added otherwise |
-//! | | `tuning` | with `train`: training of recurrent decoders online |
-//! | | `simulate` | [`simulate`]: populations and networks with a known truth |
-//! | | `serde` | outputs, filters and provenance can be serialised |
+//! | `decode` | `train` | batch filtering and decoding, [`train`], [`device`] |
+//! | `decode` | `transforms` | with `train`: long filters of samples by Fourier transforms; their samples are added otherwise |
+//! | `decode` | `tuning` | with `train`: training of recurrent decoders online |
+//! | `decode` | `simulate` | [`simulate`]: populations and networks with a known truth |
+//! | `decode` | `serde` | outputs, filters and provenance can be serialised |
 //! | `rig` | `sort` | `sort`: sorted spikes from voltage; with `train` also the training of sorters |
-//! | | `formats` | `formats`: NWB, voltage of rigs, ONNX, safetensors |
-//! | | `live` | `live`: whole sessions, and `rigs`: clients of devices and buses |
+//! | `rig` | `formats` | `formats`: NWB, voltage of rigs, ONNX, safetensors |
+//! | `rig` | `live` | `live`: whole sessions, and `rigs`: clients of devices and buses |
 //! | `lab` | `explore` | `explore`: responses to events, tuning curves, intervals between spikes, quality of units |
-//! | | `mine` | `episode`: frequent episodes of spikes, offline and online |
-//! | | `multiply` | products of matrices larger than memory: `device::multiply` |
-//! | | `network` | `network`: correlation networks over sliding windows, their graphs and communities |
-//! | | `som` | `som`: self-organising maps |
-//! | | `spiking` | `spiking`: networks of spiking neurons in real time, and decoders in a closed loop |
-//! | | `cuda` | all of this on a GPU, loaded at run time: the same binary runs without one |
-//! | | `nalgebra`, `ndarray` | weights as matrices of these crates: `betz::weights` |
+//! | `lab` | `mine` | `episode`: frequent episodes of spikes, offline and online |
+//! | `lab` | `multiply` | products of matrices larger than memory: `device::multiply` |
+//! | `lab` | `network` | `network`: correlation networks over sliding windows, their graphs and communities |
+//! | `lab` | `som` | `som`: self-organising maps |
+//! | `lab` | `spiking` | `spiking`: networks of spiking neurons in real time, and decoders in a closed loop |
+//! | – | `cuda` | all of this on a GPU, loaded at run time: the same binary runs without one |
+//! | – | `nalgebra`, `ndarray` | weights as matrices of these crates: `betz::weights` |
 //!
 //! `decode` and `cuda` are on by default. Time is integer ticks inside; seconds only at the edges.
 //!
