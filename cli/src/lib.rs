@@ -23,7 +23,7 @@ mod clusterless;
 mod commands;
 mod common_args;
 #[cfg(windows)]
-#[allow(unsafe_code)] // what tells of the end of a console
+#[allow(unsafe_code)] // console.rs calls Windows directly
 mod console;
 mod data;
 mod decoded;
