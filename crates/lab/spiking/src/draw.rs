@@ -173,7 +173,7 @@ impl Draw {
     /// `InvalidArgument` for numbers that are not finite, a negative deviation, bounds in the wrong order, or bounds that
     /// hold less than a hundredth of the distribution.
     pub fn bounds(&self) -> Result<(f64, f64)> {
-        let refuse = |words: &str| Err(Error::argument(format!("expected {words}, got {self:?}")));
+        let refuse = |words: &str| Err(Error::argument(format!("expected {words}, got {self}")));
         let spread = |median: f64, log_sd: f64| {
             let factor = (NORMAL_LIMIT * log_sd).exp();
             let ends = (median * factor, median / factor);
