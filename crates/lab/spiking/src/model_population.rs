@@ -247,7 +247,7 @@ fn check_volts(model: &Model, values: &[Draw]) -> Result<()> {
 
 /// Distance from zero below which a potential that is not 0 seems to be in volts.
 const SMALLEST_MV: f64 = 0.5;
-/// Distance from zero of another potential that shows that it is.
+/// Distance below zero of another potential that shows that it is.
 const USUAL_MV: f64 = 20.0;
 
 /// Largest distance from zero.
@@ -282,7 +282,7 @@ pub(crate) fn refuse_start_in_volts(population: &Population) -> Result<()> {
 }
 
 /// Refuses potentials that seem to be in volts, which are within 0.5 mV of zero and not 0: several of them and no other, or
-/// one beside others of a usual size.
+/// one beside others of a usual size, which are negative.
 pub(crate) fn refuse_volts(model: &str, potentials: &[PotentialRange<'_>]) -> Result<()> {
     let given: Vec<_> = potentials
         .iter()
@@ -298,7 +298,7 @@ pub(crate) fn refuse_volts(model: &str, potentials: &[PotentialRange<'_>]) -> Re
             small.join(", ")
         )));
     }
-    let usual = given.iter().find(|(_, ends)| size(*ends) >= USUAL_MV);
+    let usual = (given.iter()).find(|(_, (low, _))| *low <= -USUAL_MV);
     if let (Some(name), Some((other, (low, _)))) = (small.first(), usual) {
         return Err(Error::argument(format!(
             "{model}: expected potentials in mV, got {name} within {SMALLEST_MV} mV of zero beside {other} of {low} mV: it seems to be in volts"
