@@ -11,6 +11,8 @@ use crate::spec::{
     Rule, Synapse,
 };
 
+/// Largest current or potential of an integrate-and-fire neuron. Numbers of 32 bits hold what follows from it.
+pub(crate) const LARGEST: f64 = 1e30;
 /// Largest order of a PSC.
 const MAX_ORDER: u32 = 3;
 /// Most values of a truncated PSC.
@@ -98,10 +100,11 @@ impl Network {
         }
         for stimulus in &population.stimuli {
             let end = u64::from(stimulus.first) + u64::from(stimulus.count);
-            if end > u64::from(population.neurons) || !stimulus.current_pa.is_finite() {
+            let current = stimulus.current_pa;
+            if end > u64::from(population.neurons) || !(-LARGEST..=LARGEST).contains(&current) {
                 return Err(Error::argument(format!(
-                    "stimulus: expected a finite current and neurons below {}, got {stimulus:?}",
-                    population.neurons
+                    "stimulus: expected −1e30 to 1e30 pA and neurons below {}, got {current:e} pA and {} from {} on",
+                    population.neurons, stimulus.count, stimulus.first
                 )));
             }
         }
@@ -400,9 +403,9 @@ fn check_lif(lif: Lif) -> Result<()> {
         ("reset_mv", lif.reset_mv),
         ("current_pa", lif.current_pa),
     ] {
-        if !value.is_finite() || value.abs() > 1e30 {
+        if !(-LARGEST..=LARGEST).contains(&value) {
             return Err(Error::argument(format!(
-                "{name}: expected a finite number, got {value}"
+                "{name}: expected −1e30 to 1e30, got {value:e}"
             )));
         }
     }

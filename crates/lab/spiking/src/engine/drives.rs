@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use betz_base::Result;
+use betz_base::{Error, Result};
 
 use super::Machine;
+use crate::check::LARGEST;
 use crate::drive::Drive;
 use crate::spec::Network;
 
@@ -16,6 +17,7 @@ pub(super) struct Drives {
 
 struct DrivenPopulation {
     population: usize,
+    name: String,
     /// Stimuli of its neurons in pA.
     stimuli: Vec<f64>,
     scale: f32,
@@ -32,6 +34,24 @@ impl fmt::Debug for DrivenPopulation {
             self.population, self.due
         )
     }
+}
+
+/// Additions to V per step by currents in pA.
+///
+/// # Errors
+/// `InvalidArgument` for currents so large that potentials would be infinite.
+pub(super) fn scaled(currents_pa: &[f64], scale: f32) -> Result<Vec<f32>> {
+    (currents_pa.iter().enumerate())
+        .map(|(neuron, &current)| {
+            let scaled = current as f32 * scale;
+            match (-LARGEST..=LARGEST).contains(&current) && scaled.is_finite() {
+                true => Ok(scaled),
+                false => Err(Error::argument(format!(
+                    "currents: expected −1e30 to 1e30 pA, got {current:e} for neuron {neuron}"
+                ))),
+            }
+        })
+        .collect()
 }
 
 impl Drives {
@@ -53,6 +73,7 @@ impl Drives {
         self.all.retain(|d| d.population != population);
         self.all.push(DrivenPopulation {
             population,
+            name: of.name.clone(),
             stimuli,
             scale,
             drive,
@@ -61,6 +82,9 @@ impl Drives {
     }
 
     /// Sets the currents that change in `step`; the first later step in which some do.
+    ///
+    /// # Errors
+    /// The errors of the drives; `InvalidArgument` naming population, neuron and step of a current that is too large.
     pub(super) fn apply(&mut self, step: u64, machine: &mut dyn Machine) -> Result<u64> {
         let mut next = u64::MAX;
         for driven in &mut self.all {
@@ -70,7 +94,8 @@ impl Drives {
                     .drive
                     .add_currents(step, &mut currents)?
                     .map(|due| due.max(step + 1));
-                let scaled: Vec<f32> = currents.iter().map(|c| *c as f32 * driven.scale).collect();
+                let scaled = scaled(&currents, driven.scale)
+                    .map_err(|e| e.at(format!("population {:?} at step {step}", driven.name)))?;
                 machine.set_currents(driven.population, &scaled)?;
             }
             next = next.min(driven.due.unwrap_or(u64::MAX));

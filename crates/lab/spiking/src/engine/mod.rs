@@ -311,7 +311,7 @@ impl Engine {
     ///
     /// # Errors
     /// `InvalidArgument` for a population that does not exist, has no potential, or currents that
-    /// are not finite; `Mismatch` unless there is one per neuron.
+    /// are beyond 1e30 pA; `Mismatch` unless there is one per neuron.
     pub fn set_currents(&mut self, population: usize, currents_pa: &[f64]) -> Result<()> {
         let Some(of) = self.network.populations.get(population) else {
             return Err(Error::argument(format!(
@@ -327,16 +327,9 @@ impl Engine {
                 currents_pa.len()
             )));
         }
-        if let Some(i) = currents_pa.iter().position(|c| !c.is_finite()) {
-            return Err(Error::argument(format!(
-                "currents of population {:?}: expected finite numbers, got {} for neuron {i}",
-                of.name, currents_pa[i]
-            )));
-        }
         let scale = current_scale(&self.network, population)?;
-        let scaled: Vec<f32> = (currents_pa.iter())
-            .map(|current| *current as f32 * scale)
-            .collect();
+        let scaled = drives::scaled(currents_pa, scale)
+            .map_err(|e| e.at(format!("population {:?}", of.name)))?;
         self.machine.set_currents(population, &scaled)
     }
 

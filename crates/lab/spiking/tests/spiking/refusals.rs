@@ -121,7 +121,15 @@ fn neurons_that_would_fire_without_end_are_refused() {
     );
     refused(|n| lif(n).c_m_pf = f64::NAN, "c_m_pf");
     refused(|n| lif(n).refractory_ms = 0.05, "refractory_ms");
-    refused(|n| lif(n).current_pa = f64::INFINITY, "current_pa");
+    refused(
+        |n| lif(n).current_pa = f64::INFINITY,
+        "current_pa: expected −1e30 to 1e30, got inf",
+    );
+    // Potentials that begin at zero are no volts.
+    let mut positive = network();
+    let of = lif(&mut positive);
+    (of.rest_mv, of.threshold_mv, of.reset_mv) = (0.0, 20.0, 0.1);
+    positive.check().unwrap();
     let psc = |order, tau_ms| Synapse::Psc {
         order,
         tau_ms,
@@ -151,6 +159,15 @@ fn neurons_that_would_fire_without_end_are_refused() {
     refused(
         |n| n.populations[0].stimuli = vec![stimulus],
         "neurons below 10",
+    );
+    let stimulus = Stimulus {
+        first: 0,
+        count: 2,
+        current_pa: -1e38,
+    };
+    refused(
+        |n| n.populations[0].stimuli = vec![stimulus],
+        "expected −1e30 to 1e30 pA and neurons below 10, got -1e38 pA and 2 from 0 on",
     );
 }
 
@@ -353,6 +370,16 @@ fn input_by_call_is_checked() {
     assert_eq!(engine.counts()[10..], [1, 0, 1]);
     assert!(engine.set_currents(0, &[1.0]).is_err());
     assert!(engine.set_currents(0, &[f64::NAN; 10]).is_err());
+    let mut currents = [0.0; 10];
+    currents[7] = -1e38;
+    says(
+        engine.set_currents(0, &currents).unwrap_err(),
+        "population \"a\": currents: expected −1e30 to 1e30 pA, got -1e38 for neuron 7",
+    );
+    currents[7] = -1e30;
+    engine.set_currents(0, &currents).unwrap();
+    engine.run(2_000, &()).unwrap();
+    assert!(engine.potential(7).unwrap().is_finite());
     assert!(engine.set_currents(1, &[1.0; 3]).is_err());
     assert!(engine.set_currents(2, &[]).is_err());
     let options = Options {
@@ -441,7 +468,7 @@ fn descriptions_that_are_none_name_population_and_parameter() {
     refused(
         "{\"lif\": {\"tau_m_ms\": {\"low\": 5, \"high\": 1}}}",
         "",
-        &["tau_m_ms", "low <= high"],
+        &["tau_m_ms", "low <= high", "got 5 to 1"],
     );
     refused(
         "{\"lif\": {\"tau_m_ms\": {\"low\": 5, \"hi\": 1}}}",
