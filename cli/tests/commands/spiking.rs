@@ -428,6 +428,37 @@ fn weights_that_learn_are_counted_over_a_run() {
     );
     assert_eq!(last.iter().sum::<u64>(), 1000);
     assert!(last[20] < 1000, "{last:?}");
+    // Steps that are drawn one by one count as others do, and a moment is written once.
+    for (line, first, last, moments) in [
+        ("--seconds 1 --raster --weights r.csv", "0", "1", 22),
+        ("--seconds 1 --picture p.svg --weights r.csv", "0", "1", 22),
+        ("--seconds 0.0004 --weights r.csv", "0", "0.0004", 5),
+        (
+            "--seconds 0.0004 --picture p.svg --weights r.csv",
+            "0",
+            "0.0004",
+            2,
+        ),
+    ] {
+        let line = format!("simulate --spec net.json {line}");
+        let run = crate::program::betz(folder, &line);
+        assert!(run.status.success(), "{line}: {run:?}");
+        let text = std::fs::read_to_string(folder.join("r.csv")).unwrap();
+        let mut times: Vec<&str> = (text.lines().skip(1))
+            .filter_map(|line| line.split(',').next())
+            .collect();
+        assert_eq!(times.len(), moments * 40, "{line}");
+        times.dedup();
+        assert_eq!(times.len(), moments, "{line}: {times:?}");
+        assert_eq!((times[0], times[moments - 1]), (first, last), "{line}");
+        // No binary tails.
+        assert!(times.iter().all(|time| time.len() <= 8), "{times:?}");
+    }
+    fails(
+        folder,
+        "simulate --spec net.json --live --weights w.csv",
+        "cannot be used with",
+    );
     fails(
         folder,
         "simulate --model cuba --scale 0.05 --seconds 0.1 --weights w.csv",

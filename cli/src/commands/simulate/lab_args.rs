@@ -143,13 +143,13 @@ pub(crate) struct SpikingArgs {
     /// File for the potentials (.csv): seconds, then mV of each neuron
     #[arg(long, value_name = "FILE", requires = "trace")]
     pub(crate) traces: Option<PathBuf>,
-    /// File for histograms of the weights of projections that learn (.csv), at 21 times of the run: seconds, source, target,
+    /// File for histograms of the weights of projections that learn (.csv), at the run's beginning, about 20 times on the way and its end: seconds, source, target,
     /// the bounds of a bin, and its number of synapses
     #[arg(
         long,
         value_name = "FILE",
         requires = "spiking",
-        conflicts_with_all = ["patterns", "dry_run"]
+        conflicts_with_all = ["patterns", "dry_run", "live"]
     )]
     pub(crate) weights: Option<PathBuf>,
     /// Measure the parts of a step: update, exchange, deliver

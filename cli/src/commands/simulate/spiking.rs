@@ -183,6 +183,10 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     drop(bar);
     let ends = team.size() == 1;
     ran.heard(&mut engine, heard, &mut activity, asked.live, ends)?;
+    if let Some(weights) = &mut weights {
+        // The last state, also after steps that were drawn one by one, and after Ctrl-C.
+        weights.count(&engine)?;
+    }
     let report = engine.run(0, &())?;
     if !first {
         return others(team, &engine, args, ran.interrupted);

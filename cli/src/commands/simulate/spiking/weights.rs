@@ -8,6 +8,7 @@ use betz::spiking::Engine;
 use betz::{Error, Result};
 
 use super::RunTotals;
+use super::written::whole_nanoseconds;
 use crate::files::Kind;
 use crate::report::{Bar, number};
 
@@ -99,7 +100,14 @@ impl WeightTable {
         Ok(())
     }
 
-    fn count(&mut self, engine: &Engine) -> Result<()> {
+    /// Counts the weights, unless they are counted at this step. All ranks of a team call it together.
+    ///
+    /// # Errors
+    /// The errors of the engine.
+    pub(super) fn count(&mut self, engine: &Engine) -> Result<()> {
+        if (self.moments.last()).is_some_and(|last| last.step == engine.steps()) {
+            return Ok(());
+        }
         let counts = (self.projections.iter())
             .map(|projection| engine.weight_histogram(*projection, BINS))
             .collect::<Result<_>>()?;
@@ -118,7 +126,7 @@ impl WeightTable {
         write_atomically(path, |file| {
             writeln!(file, "seconds,source,target,from,to,synapses")?;
             for moment in &self.moments {
-                let seconds = number(moment.step as f64 * self.step_seconds);
+                let seconds = number(whole_nanoseconds(moment.step as f64 * self.step_seconds));
                 for (bins, counts) in self.bins.iter().zip(&moment.counts) {
                     for (bin, count) in bins.iter().zip(counts) {
                         writeln!(file, "{seconds},{bin},{count}")?;

@@ -70,6 +70,11 @@ pub(super) fn write_recording(
 /// First words of a file of potentials.
 pub(super) const TRACES: Kind = Kind::Table(&["seconds,mV of neuron "]);
 
+/// Seconds rounded to a billionth, so that a table has no binary tails such as 0.7000000000000001.
+pub(super) fn whole_nanoseconds(seconds: f64) -> f64 {
+    (seconds * 1e9).round() / 1e9
+}
+
 /// Potentials of the traced neurons, one row per step.
 pub(super) fn write_traces(path: &Path, engine: &Engine) -> Result<()> {
     let traces = engine.potentials();
@@ -86,7 +91,11 @@ pub(super) fn write_traces(path: &Path, engine: &Engine) -> Result<()> {
             .min()
             .unwrap_or(0);
         for step in 0..steps {
-            write!(file, "{}", number((step + 1) as f64 * step_seconds))?;
+            write!(
+                file,
+                "{}",
+                number(whole_nanoseconds((step + 1) as f64 * step_seconds))
+            )?;
             for (_, values) in &traces {
                 write!(file, ",{}", values[step])?;
             }
