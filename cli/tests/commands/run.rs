@@ -532,6 +532,7 @@ fn networks_that_are_no_rig_are_refused() {
     std::fs::write(folder.join("plain.json"), plain).unwrap();
     std::fs::write(folder.join("net.json"), TUNED).unwrap();
     std::fs::write(folder.join("odd.csv"), "0,1,2\n1,2\n").unwrap();
+    std::fs::write(folder.join("far.csv"), "0,1e38,0\n").unwrap();
     for (line, words) in [
         (
             "run --simulate=plain.json",
@@ -541,6 +542,24 @@ fn networks_that_are_no_rig_are_refused() {
         (
             "run --simulate=net.json --populations m2",
             "--populations: no population \"m2\" among [\"m1\", \"i\"]",
+        ),
+        (
+            "run --simulate=net.json --populations m1,i,m1",
+            "--populations: expected each population once, got \"m1\" twice",
+        ),
+        (
+            "run --simulate net.json",
+            "expected a plan (TOML), got net.json; a spiking network is run by --simulate=net.json",
+        ),
+        (
+            "run net.json",
+            "expected a plan (TOML), got net.json; a spiking network is run by --simulate=net.json",
+        ),
+        ("run --simulate=none", "FILE.json"),
+        ("run --simulate=NONE.JSON", "NONE.JSON"),
+        (
+            "simulate --spec net.json --movement far.csv",
+            "population \"m1\" at step 0: currents: expected −1e30 to 1e30 pA, got",
         ),
         (
             "run --simulate=net.json --movement odd.csv",

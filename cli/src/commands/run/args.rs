@@ -1,12 +1,13 @@
 //! Arguments of `betz run`.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use betz::Result;
 use clap::Args;
 use clap::ValueEnum;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 
 use super::keep::KeptPage;
 use crate::commands::emulate::Device;
@@ -23,6 +24,11 @@ pub(crate) enum RigChoice {
     Network(String),
 }
 
+/// True for a file of JSON, by its name.
+pub(super) fn is_json(file: &Path) -> bool {
+    (file.extension()).is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
+}
+
 /// Reads a device's name or, with an ending .json, a network's file.
 #[derive(Clone)]
 pub(crate) struct RigParser;
@@ -37,17 +43,27 @@ impl TypedValueParser for RigParser {
         value: &OsStr,
     ) -> std::result::Result<RigChoice, clap::Error> {
         #[cfg(feature = "lab")]
-        if let Some(file) = value.to_str().filter(|file| file.ends_with(".json")) {
+        if let Some(file) = value.to_str().filter(|file| is_json(Path::new(file))) {
             return Ok(RigChoice::Network(file.to_owned()));
         }
         EnumValueParser::<Device>::new()
             .parse_ref(command, argument, value)
             .map(RigChoice::Device)
+            .map_err(|mut error| {
+                let names = self.possible_values().into_iter().flatten();
+                let names = names.map(|value| value.get_name().to_owned()).collect();
+                error.insert(ContextKind::ValidValue, ContextValue::Strings(names));
+                error
+            })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let devices = Device::value_variants().iter();
-        Some(Box::new(devices.filter_map(ValueEnum::to_possible_value)))
+        let devices = devices.filter_map(ValueEnum::to_possible_value);
+        #[cfg(feature = "lab")]
+        let devices = devices
+            .chain([PossibleValue::new("FILE.json").help("A spiking network (docs/live.md)")]);
+        Some(Box::new(devices))
     }
 }
 

@@ -14,6 +14,7 @@ mod simulated;
 mod status;
 
 use std::cell::Cell;
+use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,9 @@ const HISTORY: &str = "history.json";
 
 pub(crate) fn run(args: &Run) -> Result<()> {
     report::stop_on_interrupt();
+    if let Some(plan) = &args.plan {
+        refuse_network(plan)?;
+    }
     if let Some(choice) = &args.simulate {
         let made = simulated::prepare(args, choice.as_ref())?;
         let device = match choice {
@@ -88,6 +92,17 @@ pub(crate) fn run(args: &Run) -> Result<()> {
     }
     eprintln!("listening; Ctrl-C ends");
     run_live(args, live, status)
+}
+
+/// Refuses a plan that seems to be a spiking network.
+fn refuse_network(plan: &Path) -> Result<()> {
+    match args::is_json(plan) {
+        true => Err(Error::argument(format!(
+            "expected a plan (TOML), got {file}; a spiking network is run by --simulate={file}",
+            file = plan.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 fn run_simulated(args: &Run, made: SimulatedSession, device: Option<Device>) -> Result<()> {

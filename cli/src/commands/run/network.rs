@@ -210,18 +210,24 @@ impl Rig for NetworkRig {
 /// The neurons whose spikes arrive, in the order of their channels.
 fn heard(network: &Network, populations: Option<&str>) -> Result<Vec<usize>> {
     let firsts = network.firsts();
-    let chosen = match populations {
+    let chosen: Vec<usize> = match populations {
         Some(list) => (list.split(','))
             .map(|name| {
                 network
                     .population(name.trim())
                     .map_err(|e| e.at("--populations"))
             })
-            .collect::<Result<Vec<_>>>()?,
+            .collect::<Result<_>>()?,
         None => (0..network.populations.len())
             .filter(|p| network.populations[*p].tuning.is_some())
             .collect(),
     };
+    if let Some(again) = (1..chosen.len()).find(|i| chosen[..*i].contains(&chosen[*i])) {
+        return Err(Error::argument(format!(
+            "--populations: expected each population once, got {:?} twice",
+            network.populations[chosen[again]].name
+        )));
+    }
     Ok(chosen
         .into_iter()
         .flat_map(|p| firsts[p] as usize..firsts[p + 1] as usize)
