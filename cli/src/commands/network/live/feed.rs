@@ -44,7 +44,7 @@ pub(super) enum Answer {
 /// Counts of a source besides rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct FeedCounts {
-    /// Images that came after a later one, and are left out.
+    /// Images that came after a later one, and spikes of bins that were given before; they are left out.
     pub(super) late: u64,
     /// Images, or messages, that could not be read.
     pub(super) unreadable: u64,

@@ -134,10 +134,10 @@ impl RigFeed {
         let lost = self.block.lost_before;
         if let Some(bins) = &mut self.bins {
             if restarted {
-                bins.restart();
+                bins.restart(pieces);
                 pieces.push(Piece::Gap(0));
             } else if lost.count > 0 || lost.at_least {
-                bins.lose(self.block.first);
+                bins.lose(self.block.first, pieces);
             }
             return bins.take(&self.block, pieces);
         }
@@ -177,7 +177,12 @@ impl Feed for RigFeed {
                 Ok(Answer::Pieces)
             }
             Arrival::Nothing => Ok(Answer::Nothing),
-            Arrival::Ended => Ok(Answer::Ended),
+            Arrival::Ended => {
+                if let Some(bins) = &mut self.bins {
+                    bins.end(pieces);
+                }
+                Ok(Answer::Ended)
+            }
         }
     }
 
@@ -189,7 +194,7 @@ impl Feed for RigFeed {
     fn counts(&self) -> FeedCounts {
         let counts = self.rig.counts();
         FeedCounts {
-            late: counts.late,
+            late: counts.late + self.bins.as_ref().map_or(0, SpikeBins::late),
             unreadable: counts.malformed,
         }
     }
