@@ -27,6 +27,8 @@ struct Mean {
     rows: usize,
     sums: Vec<f64>,
     count: usize,
+    /// Rows up to the next sample, after a gap.
+    skip: u64,
 }
 
 impl Reducer {
@@ -58,10 +60,10 @@ impl Reducer {
                     },
                 }
             }
-            Piece::Gap(lost) => vec![Piece::Gap(match &mut self.mean {
-                None => lost,
-                Some(mean) => mean.gap(lost),
-            })],
+            Piece::Gap(lost) => match &mut self.mean {
+                None => vec![Piece::Gap(lost)],
+                Some(mean) => Vec::from_iter(mean.gap(lost).map(Piece::Gap)),
+            },
         })
     }
 
@@ -82,6 +84,7 @@ impl Reducer {
                 rows,
                 sums: Vec::new(),
                 count: 0,
+                skip: 0,
             });
         }
         if let Some(list) = &self.nodes {
@@ -117,6 +120,10 @@ impl Mean {
     fn add<T: Copy + Into<f64>>(&mut self, values: &[T]) -> Vec<f32> {
         let mut means = Vec::new();
         for row in values.chunks_exact(self.sums.len().max(1)) {
+            if self.skip > 0 {
+                self.skip -= 1;
+                continue;
+            }
             for (sum, value) in self.sums.iter_mut().zip(row) {
                 *sum += (*value).into();
             }
@@ -134,11 +141,22 @@ impl Mean {
         self.count = 0;
     }
 
-    /// The samples that a gap of so many rows costs, with the one that was begun.
-    fn gap(&mut self, lost: u64) -> u64 {
-        let begun = self.count as u64;
+    /// The samples that a gap of `lost` rows costs, with the one that was begun; `None` if an earlier gap has cost
+    /// them. The next sample begins at the time that it would have without the gap.
+    fn gap(&mut self, lost: u64) -> Option<u64> {
+        if lost > 0 && lost <= self.skip {
+            self.skip -= lost;
+            return None;
+        }
+        if lost == 0 && self.skip > 0 {
+            return Some(0);
+        }
+        let (begun, rows) = (self.count as u64, self.rows as u64);
         self.clear();
-        (lost + begun).div_ceil(self.rows as u64)
+        let gone = begun.saturating_add(lost) - std::mem::take(&mut self.skip);
+        let samples = gone.div_ceil(rows);
+        self.skip = samples.saturating_mul(rows) - gone;
+        Some(samples)
     }
 }
 
@@ -175,8 +193,9 @@ mod tests {
         assert!(reduce(rows(&[1, 9, 5])).is_empty());
         let means = |v: &[f32]| vec![Piece::Rows(Values::F32(v.to_vec()))];
         assert_eq!(reduce(rows(&[2, 9, 8, 4, 9, 4])), means(&[1.5, 6.5]));
-        // The row that was begun is lost with the two others: two samples.
+        // The row that was begun is lost with the two others: two samples, and a row up to the next one.
         assert_eq!(reduce(Piece::Gap(2)), [Piece::Gap(2)]);
+        assert!(reduce(rows(&[7, 7, 7])).is_empty());
         assert_eq!(reduce(rows(&[1, 9, 1, 3, 9, 7])), means(&[2.0, 4.0]));
         assert_eq!(reduce(Piece::Gap(0)), [Piece::Gap(0)]);
         let error = Reducer {
@@ -189,5 +208,31 @@ mod tests {
             positions: None,
         }));
         assert!(error.unwrap_err().message().contains("numbers below 3"));
+    }
+
+    #[test]
+    fn samples_keep_their_times_behind_gaps() {
+        // Row t has the value t; every 15th is lost, and some in a row.
+        const ROWS: u32 = 400;
+        let lost = |t: u32| t % 15 == 14 || (200..233).contains(&t);
+        let mut mean = Mean {
+            rows: 10,
+            sums: vec![0.0],
+            count: 0,
+            skip: 0,
+        };
+        let (mut at, mut given) = (0, 0);
+        for t in 0..ROWS {
+            if lost(t) {
+                at += mean.gap(1).unwrap_or(0);
+                continue;
+            }
+            for value in mean.add(&[f64::from(t)]) {
+                assert_eq!(value, at as f32 * 10.0 + 4.5);
+                (at, given) = (at + 1, given + 1);
+            }
+        }
+        let whole = (0..ROWS / 10).filter(|s| !(s * 10..s * 10 + 10).any(lost));
+        assert_eq!((at, given), (u64::from(ROWS) / 10, whole.count()));
     }
 }
