@@ -1,7 +1,8 @@
 //! Frames of a folder that fills.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,8 +13,12 @@ use super::super::frames::{Stack, View, image, is_image, natural};
 use super::args::LiveInput;
 use super::feed::{Answer, Facts, Feed, FeedCounts, Piece};
 
-/// Time between two looks at the folder.
+/// Least time between two looks at the folder.
 const LOOK: Duration = Duration::from_millis(20);
+/// Time between two looks, in times that a look takes.
+const LOOKS: u32 = 10;
+/// Images at a time: frames that are in line are bounded.
+const AT_ONCE: usize = 16;
 /// Time for which the last image must keep its size.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -26,8 +31,12 @@ pub(super) struct FolderFeed {
     stack: Stack,
     settle: Duration,
     sample_seconds: Option<f64>,
-    /// Images that were taken or left out.
-    known: HashSet<PathBuf>,
+    /// Names in the folder that were taken or left out.
+    known: HashSet<OsString>,
+    /// Images that were found and not taken yet, in order.
+    found: VecDeque<(Order, PathBuf)>,
+    /// Time of the next look.
+    next_look: Instant,
     last: Option<Order>,
     /// The image that nothing follows yet, its size, and the time at which that was seen first.
     pending: Option<(PathBuf, u64, Instant)>,
@@ -43,6 +52,8 @@ impl FolderFeed {
             settle: from.settle.map_or(SETTLE, Duration::from_secs_f64),
             sample_seconds: from.sample_seconds,
             known: HashSet::new(),
+            found: VecDeque::new(),
+            next_look: Instant::now(),
             last: None,
             pending: None,
             begun: false,
@@ -50,27 +61,46 @@ impl FolderFeed {
         }
     }
 
-    /// Images that are not known yet, in order.
-    fn images(&mut self) -> Result<Vec<(Order, PathBuf)>> {
+    /// Finds the images that are not known yet.
+    fn look(&mut self) -> Result<()> {
+        let begun = Instant::now();
         let entries =
             fs::read_dir(&self.folder).map_err(|e| Error::io("read", &self.folder, &e))?;
-        let mut found = Vec::new();
+        let (mut found, mut known) = (Vec::new(), HashSet::new());
         for entry in entries {
-            let path = (entry.map_err(|e| Error::io("read", &self.folder, &e))?).path();
-            if !is_image(&path) || self.known.contains(&path) || !path.is_file() {
+            let name = (entry.map_err(|e| Error::io("read", &self.folder, &e))?).file_name();
+            if self.known.contains(&name) {
+                known.insert(name);
+                continue;
+            }
+            let path = self.folder.join(&name);
+            if !is_image(&path) {
                 continue;
             }
             let order = natural(&path.to_string_lossy());
             match self.last.as_ref().map(|last| order.cmp(last)) {
                 Some(Ordering::Less | Ordering::Equal) => {
-                    self.counts.late += 1;
-                    self.known.insert(path);
+                    self.counts.late += u64::from(path.is_file());
+                    known.insert(name);
                 }
                 _ => found.push((order, path)),
             }
         }
         found.sort();
-        Ok(found)
+        // Names that have left the folder are forgotten.
+        (self.known, self.found) = (known, found.into());
+        self.next_look = Instant::now() + LOOK.max(begun.elapsed() * LOOKS);
+        Ok(())
+    }
+
+    /// The next image, if it is whole.
+    fn next_image(&mut self) -> Option<(Order, PathBuf)> {
+        let last = self.found.len() == 1;
+        let path = self.found.front()?.1.clone();
+        if last && !self.is_settled(&path) {
+            return None;
+        }
+        self.found.pop_front()
     }
 
     /// True if the last image has kept its size for long enough.
@@ -88,8 +118,11 @@ impl FolderFeed {
     }
 
     fn take(&mut self, (order, path): (Order, PathBuf), pieces: &mut Vec<Piece>) -> Result<()> {
+        self.known.extend(path.file_name().map(OsString::from));
+        if !path.is_file() {
+            return Ok(());
+        }
         let read = image(&path, &mut self.stack);
-        self.known.insert(path);
         self.last = Some(order);
         match read {
             Ok(()) => {}
@@ -141,14 +174,14 @@ impl Feed for FolderFeed {
     fn next(&mut self, pieces: &mut Vec<Piece>, patience: Duration) -> Result<Answer> {
         let begun = Instant::now();
         loop {
-            let mut images = self.images()?;
-            if let Some((_, last)) = images.last()
-                && !self.is_settled(&last.clone())
-            {
-                images.pop();
+            // The last image may have been followed by others.
+            if self.found.len() <= 1 && Instant::now() >= self.next_look {
+                self.look()?;
             }
-            // A few at a time: frames that are in line are bounded.
-            for image in images.into_iter().take(16) {
+            for _ in 0..AT_ONCE {
+                let Some(image) = self.next_image() else {
+                    break;
+                };
                 self.take(image, pieces)?;
             }
             if !pieces.is_empty() {
@@ -167,5 +200,58 @@ impl Feed for FolderFeed {
 
     fn counts(&self) -> FeedCounts {
         self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        from: LiveInput,
+    }
+
+    #[test]
+    fn a_folder_is_listed_once_for_all_images_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |n: u8| {
+            let path = folder.path().join(format!("frame_{n}.pgm"));
+            fs::write(path, [&b"P5 1 1 255\n"[..], &[n]].concat()).unwrap();
+        };
+        (10..60).for_each(write);
+        fs::create_dir(folder.path().join("frame_5.pgm")).unwrap();
+        let line = Line::parse_from(["x", "--settle", "1ms"]);
+        let mut feed = FolderFeed::new(folder.path(), &line.from);
+        let (mut pieces, mut values) = (Vec::new(), Vec::new());
+        let mut taken = |feed: &mut FolderFeed, until: usize| {
+            while values.len() < until {
+                feed.next(&mut pieces, LOOK).unwrap();
+                for piece in pieces.drain(..) {
+                    if let Piece::Rows(betz::recording::arrays::Values::U8(v)) = piece {
+                        values.extend(v);
+                    }
+                }
+            }
+            values.clone()
+        };
+        taken(&mut feed, 15);
+        // The folder is a place in the list; those behind it wait there.
+        assert_eq!(feed.found.len(), 51 - AT_ONCE);
+        write(7);
+        // It is late, which the next look sees.
+        assert_eq!(feed.counts.late, 0);
+        taken(&mut feed, 50);
+        write(60);
+        let values = taken(&mut feed, 51);
+        assert_eq!(values, (10..=60).collect::<Vec<u8>>());
+        assert_eq!(feed.counts.late, 1);
+        // Names that are gone are forgotten.
+        fs::remove_file(folder.path().join("frame_30.pgm")).unwrap();
+        feed.look().unwrap();
+        assert!(!feed.known.contains(&OsString::from("frame_30.pgm")));
+        assert_eq!((feed.known.len(), feed.found.len()), (52, 0));
     }
 }
