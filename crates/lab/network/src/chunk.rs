@@ -125,7 +125,7 @@ impl Plan {
                     last,
                     peak,
                 };
-                let windows = coherence.windows(signal, &chunk, keep, progress)?;
+                let windows = coherence.windows((signal, &chunk), keep, most, progress)?;
                 ChunkResult::exact(windows, &self.spec, self.nodes, most)
             }
             Measure::SpikeTiling { .. } => Err(spikes_only()),

@@ -1,11 +1,14 @@
 //! Magnitude-squared coherence by Welch's method, window by window: every node's spectra once, then sums of products
 //! pair by pair. Sums are fused in a fixed order, so that a GPU's values are these to the last bit.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use betz_base::progress::check;
 use betz_base::{Error, ErrorKind, Progress, Result};
 use betz_fourier::{Complex64, Real, RealToComplex};
 use rayon::prelude::*;
 
+use crate::engine::too_many;
 use crate::oracle::{self, TIE, UndefinedReason};
 use crate::scan::{ExactWindow, Keep};
 use crate::signal::Signal;
@@ -207,33 +210,42 @@ impl Coherence {
     /// Every window of `chunk`: its pairs that may be kept, with their values.
     ///
     /// # Errors
-    /// [`ErrorKind::Interrupted`]; as for [`prepare`](Self::prepare).
+    /// [`ErrorKind::Interrupted`]; more than `most` edges; as for [`prepare`](Self::prepare).
     pub(crate) fn windows(
         &self,
-        signal: &Signal<'_>,
-        chunk: &Chunk,
+        (signal, chunk): (&Signal<'_>, &Chunk),
         keep: Keep,
+        most: u64,
         progress: &dyn Progress,
     ) -> Result<Vec<ExactWindow>> {
+        let edges = EdgeLimit::new(keep, most);
         (0..chunk.windows)
             .map(|q| {
                 check(progress, "coherence")?;
                 let (spectra, undefined) =
                     self.prepare(signal, chunk.start_of(q), chunk.window.length)?;
-                Ok((self.pairs(&spectra, least_value(keep)), undefined))
+                let pairs = self.pairs(&spectra, least_value(keep), &edges);
+                edges.check()?;
+                Ok((pairs, undefined))
             })
             .collect()
     }
 
-    fn pairs(&self, spectra: &Spectra, least: f64) -> Vec<(u32, u32, f64)> {
+    /// The pairs of a window; only some of them once there are too many.
+    fn pairs(&self, spectra: &Spectra, least: f64, edges: &EdgeLimit) -> Vec<(u32, u32, f64)> {
         let (nodes, vectors) = (spectra.defined.len(), pulp::Arch::new());
         let rows: Vec<Vec<(u32, u32, f64)>> = (0..nodes.div_ceil(ROWS))
             .into_par_iter()
             .map(|at| {
-                vectors.dispatch(
+                if edges.is_exceeded() {
+                    return Vec::new();
+                }
+                let pairs = vectors.dispatch(
                     #[inline(always)]
                     || self.rows(spectra, at * ROWS, least),
-                )
+                );
+                edges.count(&pairs);
+                pairs
             })
             .collect();
         rows.into_iter().flatten().collect()
@@ -297,6 +309,46 @@ impl Coherence {
         }
         let over = if self.peak { 1.0 } else { spectra.bins as f64 };
         values.map(|row| row.map(|value| (value / over).min(1.0)))
+    }
+}
+
+/// Counts edges while pairs are found, so that no memory is filled with pairs that are refused in the end.
+pub(crate) struct EdgeLimit {
+    /// Pairs above this value are edges for certain.
+    certain: f64,
+    most: u64,
+    edges: AtomicU64,
+}
+
+impl EdgeLimit {
+    pub(crate) fn new(keep: Keep, most: u64) -> Self {
+        Self {
+            certain: match keep {
+                Keep::Reaching { threshold, .. } => threshold + TIE,
+                // Others are chosen once all pairs are known.
+                _ => f64::INFINITY,
+            },
+            most,
+            edges: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn count(&self, pairs: &[(u32, u32, f64)]) {
+        let edges = pairs.iter().filter(|pair| pair.2 > self.certain).count();
+        self.edges.fetch_add(edges as u64, Ordering::Relaxed);
+    }
+
+    fn is_exceeded(&self) -> bool {
+        self.edges.load(Ordering::Relaxed) > self.most
+    }
+
+    /// # Errors
+    /// More edges than the limit.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.is_exceeded() {
+            true => Err(too_many(self.most)),
+            false => Ok(()),
+        }
     }
 }
 
@@ -393,6 +445,35 @@ mod tests {
             }
         }
         assert!(compared > 10_000, "{compared}");
+    }
+
+    #[test]
+    fn too_many_edges_end_the_search_for_pairs() {
+        let case = cases::communities(60, 200, 6);
+        let signal = case.signal();
+        let coherence = Coherence {
+            segment: 16,
+            first: 1,
+            last: 8,
+            peak: false,
+        };
+        let (spectra, _) = coherence.prepare(&signal, 0, 50).unwrap();
+        let (all, keep) = (60 * 59 / 2, |threshold| Keep::Reaching {
+            threshold,
+            strict: false,
+        });
+        let pairs = |limit: &EdgeLimit| coherence.pairs(&spectra, 0.0, limit).len() as u64;
+        let enough = EdgeLimit::new(keep(0.0), all);
+        assert_eq!((pairs(&enough), enough.check().is_ok()), (all, true));
+        let few = EdgeLimit::new(keep(0.0), 100);
+        few.edges.store(101, Ordering::Relaxed);
+        assert_eq!(pairs(&few), 0);
+        assert!(few.check().unwrap_err().message().contains("at most 100"));
+        // Pairs that the threshold may leave out do not count, nor do those of which some are chosen.
+        for keep in [keep(1.0), Keep::Strongest(3)] {
+            let limit = EdgeLimit::new(keep, 0);
+            assert_eq!((pairs(&limit), limit.check().is_ok()), (all, true));
+        }
     }
 
     #[test]

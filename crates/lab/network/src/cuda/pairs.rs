@@ -15,7 +15,7 @@ use super::on_each;
 use super::shape::int;
 use super::warps::Warper;
 use crate::chunk::ChunkResult;
-use crate::coherence::{Coherence, Spectra, least_value};
+use crate::coherence::{Coherence, EdgeLimit, Spectra, least_value};
 use crate::place::Nearness;
 use crate::plan::Plan;
 use crate::scan::{ExactWindow, Keep};
@@ -142,6 +142,7 @@ impl TileFinder {
         &self,
         spectra: &Spectra,
         (peak, least): (bool, f64),
+        edges: &EdgeLimit,
         progress: &dyn Progress,
     ) -> Result<Vec<(u32, u32, f64)>> {
         let (nodes, context) = (spectra.defined.len(), &self.context);
@@ -151,7 +152,7 @@ impl TileFinder {
         let values = context.upload(&spectra.values)?;
         let room = launches.at_once * SIDE * nodes;
         let (mut pairs, mut found) = (context.alloc(2 * room)?, context.alloc(room)?);
-        let mut all = Vec::new();
+        let mut all: Vec<(u32, u32, f64)> = Vec::new();
         for (first, last) in launches.of(self.share) {
             check(progress, "coherence")?;
             let mut tally: Buffer<u64> = context.zeros(kernels::PAIR_TALLY)?;
@@ -175,7 +176,10 @@ impl TileFinder {
             let kept = self.kept(&tally)?;
             let own = self.fetch(&pairs, kept)?.into_iter();
             let values = context.download(&found, kept)?;
+            let known = all.len();
             all.extend(own.zip(values).map(|((i, j), value)| (i, j, value)));
+            edges.count(&all[known..]);
+            edges.check()?;
         }
         Ok(all)
     }
@@ -297,10 +301,11 @@ pub(super) fn chunk(
         return lags::chunk(finders, (plan, signal), (chunk, lags), most, progress);
     }
     let (mut windows, mut aligned) = (Vec::new(), 0);
+    let edges = EdgeLimit::new(Keep::new(plan.spec(), plan.nodes), most);
     for q in 0..chunk.windows {
         check(progress, "network")?;
         let of = (chunk.start_of(q), chunk.window.length);
-        let (window, count) = find(finders, plan, signal, of, progress)?;
+        let (window, count) = find(finders, (plan, signal), of, &edges, progress)?;
         windows.push(window);
         aligned += count;
     }
@@ -312,9 +317,9 @@ pub(super) fn chunk(
 /// The pairs of the window of `length` samples from `start`, and the number of those that were aligned.
 fn find(
     finders: &[PairFinder],
-    plan: &Plan,
-    signal: &Signal<'_>,
+    (plan, signal): (&Plan, &Signal<'_>),
     (start, length): (usize, usize),
+    edges: &EdgeLimit,
     progress: &dyn Progress,
 ) -> Result<(ExactWindow, u64)> {
     let (measure, keep) = (plan.spec().measure, Keep::new(plan.spec(), plan.nodes));
@@ -339,7 +344,7 @@ fn find(
         let (spectra, undefined) = coherence.prepare(signal, start, length)?;
         let of = (coherence.peak, least_value(keep));
         let found = on_each(&mut each, &|finder| match finder {
-            PairFinder::Coherence(tiles) => tiles.coherent(&spectra, of, progress),
+            PairFinder::Coherence(tiles) => tiles.coherent(&spectra, of, edges, progress),
             _ => Err(no_kernel(measure)),
         })?;
         let defined = |node: &u32| spectra.defined[*node as usize];
