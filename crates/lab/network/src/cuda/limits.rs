@@ -58,7 +58,13 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
             return Ok(());
         }
         Measure::Distance { .. } => {
-            return refuse("a threshold for distance", format!("{:?}", spec.threshold));
+            return refuse(
+                "--threshold for distance",
+                match spec.threshold {
+                    Threshold::Density(_) => "--density; the CPU has it".to_owned(),
+                    _ => "--top or --top-per-node; the CPU has these".to_owned(),
+                },
+            );
         }
         Measure::Partial => {
             return other("partial, for which the CPU inverts a matrix in every window");

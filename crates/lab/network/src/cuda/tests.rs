@@ -198,7 +198,7 @@ fn what_a_device_cannot_do_is_refused_by_name() {
                 window,
             )
             .threshold(Threshold::Top(5)),
-            "a threshold for distance",
+            "--threshold for distance",
         ),
         (
             NetworkSpec::new(Measure::Covariance, window).threshold(Threshold::TopPerNode(5)),

@@ -105,8 +105,8 @@ pub struct SampleCounts {
 /// A network that grows with its signal.
 ///
 /// Rows come in pieces of any size. [`SampleNetwork::update`] computes all windows that are complete, with the edges
-/// that [`Plan`] finds in the recorded rows. Values of Pearson correlations agree within rounding; those of other
-/// measures are equal. Windows begin anew after a gap, as with a new segment.
+/// that [`Plan`] finds in the recorded rows. Values of rank measures, time warping and coherence are equal; those of the
+/// others agree within rounding. Windows begin anew after a gap, as with a new segment.
 ///
 /// ```
 /// use betz_network::live::SampleNetwork;
@@ -219,6 +219,14 @@ impl SampleNetwork {
         Signal::new(&[0_u8][..], 1)?.with_sample_seconds(seconds)?;
         self.sample_seconds = Some(seconds);
         Ok(self)
+    }
+
+    /// Refuses what [`SampleNetwork::set_spec`] refuses, and changes nothing.
+    ///
+    /// # Errors
+    /// The errors of [`SampleNetwork::new`].
+    pub fn check_spec(&self, spec: &NetworkSpec) -> Result<()> {
+        self.check(spec).map(|_| ())
     }
 
     /// Refuses what no window could be computed with; returns the place of the computation.
