@@ -316,6 +316,11 @@ fn change_now(app: &AppState, what: &str, asked: Change) -> Result<()> {
         store.keep(&view.given(&name))?;
         return Ok(());
     }
+    if what == "delete" && live.is_some() {
+        return Err(Error::argument(
+            "delete: expected a kept network, got the one that is being computed",
+        ));
+    }
     let kept = match (what, kept, view) {
         ("keep", None, Some(view)) => Some(store.keep(&view.given(&name))?),
         ("keep" | "name", Some(kept), _) => {

@@ -303,7 +303,7 @@ impl LiveShared {
         match answered.recv_timeout(PATIENCE) {
             Ok(done) => done,
             Err(_) => Err(Error::argument(
-                "the network has not answered: it has ended, or is far behind",
+                "the network has not answered: it has ended, or is far behind; the change then follows when it has caught up",
             )),
         }
     }

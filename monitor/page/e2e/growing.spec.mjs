@@ -50,9 +50,9 @@ test("window and threshold change, and a refusal is told", async ({ looked: { pa
   const form = page.locator(".growth form");
   await form.getByLabel("window, s").fill(String(40 * step));
   await form.getByLabel("least size").fill("0.5");
-  await form.getByRole("button", { name: "compute so" }).click();
+  await form.getByRole("button", { name: "apply" }).click();
   await expect.poll(() => asked.changes).toEqual([{ window: 40, threshold: 0.5 }]);
   await form.getByLabel("least size").fill("7");
-  await form.getByRole("button", { name: "compute so" }).click();
+  await form.getByRole("button", { name: "apply" }).click();
   await expect(page.getByRole("alert")).toHaveText("threshold of pearson: expected 0 to 1, got 7");
 });

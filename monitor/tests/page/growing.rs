@@ -264,17 +264,17 @@ fn what_is_kept_stays_as_it_is_while_the_network_grows() {
     let (monitor, live) = Monitor::open_live_network("a test", controlled()).unwrap();
     let shelf = Shelf::default();
     monitor.keep_networks(Box::new(shelf.clone())).unwrap();
-    let keep = || {
-        let body = "{\"id\": 0, \"name\": \"at noon\"}";
+    let post = |what: &str, body: &str| {
         let length = body.len();
         ask(
             &monitor,
             &format!(
-                "POST /api/sessions/keep HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nConnection: close\r\n\
+                "POST /api/sessions/{what} HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nConnection: close\r\n\
                  Content-Type: application/json\r\nContent-Length: {length}\r\nCookie: betz-PORT=TOKEN\r\n\r\n{body}"
             ),
         )
     };
+    let keep = || post("keep", "{\"id\": 0, \"name\": \"at noon\"}");
     let refused = keep();
     assert!(
         refused.contains("whose first one has not come yet"),
@@ -297,6 +297,13 @@ fn what_is_kept_stays_as_it_is_while_the_network_grows() {
     );
     assert_eq!(told(&monitor, "/api/network/0")["windows"], 3);
     assert_eq!(told(&monitor, "/api/network/1")["windows"], 2);
+    // The one that grows stays in the list.
+    let refused = post("delete", "{\"id\": 0}");
+    assert!(
+        refused.starts_with("HTTP/1.1 409") && refused.contains("the one that is being computed"),
+        "{refused}"
+    );
+    assert_eq!(told(&monitor, "/api/network/0")["windows"], 3);
     let kept = &shelf.0.lock().unwrap()[0].network;
     assert_eq!(kept.window(1), network.window(1));
 }

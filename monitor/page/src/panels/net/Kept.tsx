@@ -14,7 +14,7 @@ export function KeptRow({ o }: { o: net.Offered }) {
     if (confirm(o.kept ? `Delete ${o.name} from the database?` : `Take ${o.name} off the list?`)) void change("delete", { id: o.id });
   };
   return <>{o.kept ? <button class="link" aria-label={`Rename ${o.name}`} onClick={() => named("name")}>rename</button> : <button class="link" aria-label={`Keep ${o.name}`} onClick={() => named("keep")}>keep</button>}
-    <button class="link" aria-label={`Delete ${o.name}`} onClick={remove}>delete</button></>;
+    {!o.live && <button class="link" aria-label={`Delete ${o.name}`} onClick={remove}>delete</button>}</>;
 }
 
 /** Deletes all sessions of the database. */
