@@ -39,6 +39,10 @@ pub(super) struct PipeFeed {
     stack: Stack,
     sample_seconds: Option<f64>,
     begun: bool,
+    /// Name for messages.
+    name: String,
+    /// Frames that were read.
+    frames: u64,
     bytes: Vec<u8>,
     words: Vec<u16>,
 }
@@ -74,6 +78,8 @@ impl PipeFeed {
             stack: Stack::new(View::of(&from.as_input())),
             sample_seconds: from.sample_seconds,
             begun: false,
+            name: "standard input".to_owned(),
+            frames: 0,
             bytes: Vec::new(),
             words: Vec::new(),
         })
@@ -85,7 +91,10 @@ impl PipeFeed {
             path: path.to_owned(),
             file: None,
         };
-        Self::new(Box::new(fifo), from)
+        Ok(Self {
+            name: path.display().to_string(),
+            ..Self::new(Box::new(fifo), from)?
+        })
     }
 
     /// Finds out the form of the frames; false at the end of the pipe.
@@ -116,7 +125,7 @@ impl PipeFeed {
             }
             _ => {
                 return Err(Error::recording(
-                    "standard input: expected PGM or PPM images (P5, P6), YUV4MPEG2, or raw bytes with --frames H,W, got something \
+                    "expected PGM or PPM images (P5, P6), YUV4MPEG2, or raw bytes with --frames H,W, got something \
                      else",
                 ));
             }
@@ -269,9 +278,16 @@ impl PipeFeed {
 impl Feed for PipeFeed {
     fn next(&mut self, pieces: &mut Vec<Piece>, _: Duration) -> Result<Answer> {
         // A read waits for the writer, however long that takes; the reader's thread ends with the program.
-        if !self.frame()? {
+        let read = self.frame().map_err(|e| match e.kind() {
+            // An option that no frame fits.
+            ErrorKind::InvalidArgument => e,
+            _ if e.message().starts_with("frame ") => e.at(&self.name),
+            _ => e.at(format_args!("{}: frame {}", self.name, self.frames)),
+        });
+        if !read? {
             return Ok(Answer::Ended);
         }
+        self.frames += 1;
         push_frames(
             &mut self.stack,
             &mut self.begun,
