@@ -388,7 +388,8 @@ pub(super) fn spec(edges: &Edges, signal: &Signal<'_>) -> Result<NetworkSpec> {
     Ok(keeping(NetworkSpec::new(measure, window), edges))
 }
 
-fn measure(edges: &Edges, signal: &Signal<'_>, window: Window) -> Result<Measure> {
+/// The measure that `edges` ask for, in windows of `window`.
+pub(super) fn measure(edges: &Edges, signal: &Signal<'_>, window: Window) -> Result<Measure> {
     let only = |option: &str, of: &str| {
         Err(Error::argument(format!(
             "{option}: expected --measure {of}, got {}",
@@ -443,7 +444,7 @@ fn measure(edges: &Edges, signal: &Signal<'_>, window: Window) -> Result<Measure
             let seconds = signal.sample_seconds();
             if let (Some((low, high)), None) = (edges.frequencies, seconds) {
                 return Err(Error::argument(format!(
-                    "--frequencies: the file does not give the time between samples: expected --sample-seconds with {low} to {high} Hz"
+                    "--frequencies: the time between samples is not known: expected --sample-seconds with {low} to {high} Hz"
                 )));
             }
             Measure::coherence(

@@ -17,6 +17,22 @@ pub(super) fn chosen(list: &str, nodes: usize, names: Option<&[String]>) -> Resu
     listed(list.split(','), nodes, names).map_err(|e| e.at("--nodes"))
 }
 
+/// Refuses a list that is none of numbers and ranges, whatever number of nodes there are.
+///
+/// # Errors
+/// `InvalidArgument` for another entry, and a range without a node.
+pub(super) fn check_list(list: &str) -> Result<()> {
+    for part in list.split(',').map(str::trim) {
+        let range = parse::range(part, usize::MAX).or_else(|| with_both_ends(part, usize::MAX));
+        if range.is_none() {
+            return Err(Error::argument(format!(
+                "--nodes: expected numbers, or half-open ranges such as 3..10, got {part:?}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The nodes that the file at `path` has: entries as [`chosen`] takes them, over any number of lines (what
 /// follows `#` is not read), or an `.npy` with a number for each node, 0 outside.
 ///

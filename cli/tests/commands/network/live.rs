@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStdin};
 use std::time::{Duration, Instant};
 
-use betz::network::Window;
+use betz::network::{Threshold, Window};
 use serde_json::Value;
 
 use super::*;
@@ -549,6 +549,67 @@ fn the_page_shows_windows_and_changes_the_threshold() {
 }
 
 #[test]
+fn a_change_loses_no_window_and_does_not_end_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let frames = frames(120);
+    // Files that are no networks have the next names.
+    fs::write(folder.join("live-2.npz"), "my notes").unwrap();
+    let mut paged = PageCommand::start(folder, "--control --out live.npz");
+    paged.feed(&frames[..52]);
+    paged.until(3);
+    let (status, body) = paged.change("{\"threshold\": 0.2}");
+    assert_eq!(status, 200, "{body}");
+    paged.feed(&frames[52..81]);
+    paged.until(3);
+    fs::create_dir(folder.join("live-3.npz")).unwrap();
+    let (status, body) = paged.change("{\"threshold\": 0.1}");
+    assert_eq!(status, 200, "{body}");
+    paged.feed(&frames[81..112]);
+    paged.until(3);
+    let told = paged.end();
+    assert_eq!(
+        told["out"],
+        serde_json::json!(["live.npz", "live-4.npz", "live-5.npz"])
+    );
+    assert_eq!((&told["changes"], &told["windows"]), (&2.into(), &9.into()));
+    for (file, threshold) in [("live.npz", 0.4), ("live-4.npz", 0.2), ("live-5.npz", 0.1)] {
+        let network = of_file(folder, file).network;
+        assert_eq!(network.len(), 3, "{file}");
+        let spec = &network.meta().spec;
+        assert_eq!(spec.threshold, Threshold::Absolute(threshold));
+        assert_eq!(spec.max_edges, 1_000_000_000);
+    }
+    assert_eq!(fs::read(folder.join("live-2.npz")).unwrap(), b"my notes");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_cannot_be_written_refuses_the_change_and_keeps_the_windows() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let frames = frames(120);
+    fs::create_dir(folder.join("out")).unwrap();
+    let mut paged = PageCommand::start(folder, "--control --out out/live.npz");
+    paged.feed(&frames[..52]);
+    paged.until(3);
+    fs::rename(folder.join("out"), folder.join("gone")).unwrap();
+    let (status, body) = paged.change("{\"threshold\": 0.2}");
+    assert!(
+        status == 409 && body.contains("live.npz"),
+        "{status} {body}"
+    );
+    paged.feed(&frames[52..61]);
+    let about = paged.until(4);
+    assert_eq!(about["live"]["threshold"], 0.4);
+    fs::rename(folder.join("gone"), folder.join("out")).unwrap();
+    let told = paged.end();
+    assert_eq!(told["out"], serde_json::json!(["out/live.npz"]));
+    assert_eq!(told["changes"], 0);
+    assert_eq!(of_file(folder, "out/live.npz").network.len(), 4);
+}
+
+#[test]
 fn a_page_without_control_only_shows() {
     let folder = tempfile::tempdir().unwrap();
     let mut paged = PageCommand::start(folder.path(), "");
@@ -557,6 +618,26 @@ fn a_page_without_control_only_shows() {
     assert_eq!(about["live"]["changes"], false);
     assert_eq!(paged.change("{\"threshold\": 0.2}").0, 403);
     assert_eq!(paged.end()["changes"], 0);
+}
+
+#[test]
+fn a_source_that_gives_nothing_is_not_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::create_dir(folder.join("camera")).unwrap();
+    let mut child = spawned(
+        folder,
+        &format!("network live camera {}", EDGES.replace(" --quiet", "")),
+    );
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("no rows for 5 s") {
+        let mut line = String::new();
+        assert!(errors.read_line(&mut line).unwrap() > 0, "{said}");
+        said.push_str(&line);
+    }
+    interrupt(&mut child);
+    child.wait().unwrap();
 }
 
 #[test]
@@ -622,6 +703,21 @@ fn what_no_source_can_do_is_refused() {
         ),
         (format!("- {edges} --control"), "--page"),
         ("- --window 30 --step 10".to_owned(), "--threshold"),
+        (
+            format!("- {edges} --average 0"),
+            "--average: expected at least 1 row",
+        ),
+        (format!("- {edges} --nodes 5..3"), "--nodes: expected"),
+        (
+            format!("- {edges} --segment 10"),
+            "--segment: expected --measure coherence",
+        ),
+        (
+            "- --window 30 --step 10 --threshold 7".to_owned(),
+            "expected 0 to 1, got 7",
+        ),
+        ("- --window 0 --step 10 --threshold 0.4".to_owned(), "got 0"),
+        ("- --window 30 --step 0 --threshold 0.4".to_owned(), "got 0"),
     ] {
         refused(folder, &format!("network live {line}"), 2, words);
     }
@@ -696,5 +792,18 @@ fn a_network_with_too_many_edges_ends_and_is_kept() {
         "{errors}"
     );
     // Two windows of 20 edges are written.
-    assert_eq!(of_file(folder, "live.npz").network.len(), 2);
+    let network = of_file(folder, "live.npz").network;
+    assert_eq!(network.len(), 2);
+    assert_eq!(network.meta().spec.max_edges, 50);
+    // Without a file each window is counted alone.
+    let line = "network live - --frames 4,6 --window 30 --step 10 --top 20 --json --max-edges";
+    for (most, fits) in [(20, true), (19, false)] {
+        let input = fs::File::open(folder.join("film.raw")).unwrap();
+        let mut child = program::command(folder, &format!("{line} {most}"));
+        let output = child.stdin(input).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let words = "--max-edges: expected at most 19 edges in a window";
+        assert_eq!(output.status.success(), fits, "{errors}");
+        assert_eq!(errors.contains(words), !fits, "{errors}");
+    }
 }

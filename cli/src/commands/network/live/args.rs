@@ -23,11 +23,11 @@ pub(crate) struct Live {
     #[arg(value_name = "SOURCE")]
     pub(crate) source: PathBuf,
     /// Network to write at the end: .npz or .zarr. After each change of window or threshold another file
-    /// begins: NET-2, NET-3 and so on
+    /// begins: NET-2, NET-3 and so on, without the numbers of files that are no earlier network
     #[arg(long, value_name = "NET")]
     pub(crate) out: Option<PathBuf>,
     /// Seconds of the signal after which the command ends; of the clock if the time between samples is
-    /// not known [default: no limit]
+    /// not known. A device that has stopped does not end the command [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = positive_seconds)]
     pub(crate) seconds: Option<f64>,
     /// Number of windows after which the command ends [default: no limit]
@@ -59,7 +59,7 @@ pub(crate) struct LiveInput {
     /// Time between samples, such as 0.1 or 100ms, if the source does not give it
     #[arg(long, value_name = "TIME", value_parser = positive_seconds)]
     pub(crate) sample_seconds: Option<f64>,
-    /// Use the mean of so many rows, or of the rows of so much time, as one sample
+    /// Average N rows, or the rows of TIME, into one sample
     #[arg(long, value_name = "N|TIME", value_parser = span)]
     pub(crate) average: Option<Span>,
     /// Length of the bins in which a source's spikes are counted, such as 50ms

@@ -20,7 +20,9 @@ use betz::network::{Measure, Signal, SignalData, WindowEdges};
 use betz::recording::arrays::Values;
 use betz::{Error, ErrorKind, Progress, Result};
 
+use super::args::Span;
 use super::compute::spec;
+use super::nodes;
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, UntilInterrupted};
@@ -34,6 +36,8 @@ use shown::NetworkPage;
 
 /// Time between two lines about the newest window.
 const LINE: Duration = Duration::from_secs(1);
+/// Time without rows after which a line says so.
+const SILENCE: Duration = Duration::from_secs(5);
 /// Bytes of rows in line.
 const WAITING: u64 = 256_000_000;
 /// Time that rows of a device may wait before windows are left out.
@@ -61,7 +65,10 @@ pub(super) fn run(args: &Live) -> Result<()> {
         said: None,
         newest: None,
         counts: FeedCounts::default(),
+        kept_edges: 0,
         changes: 0,
+        last_rows: Instant::now(),
+        unreadable_said: 0,
     };
     let ran = live.run(&queue);
     live.finish(ran)
@@ -89,7 +96,32 @@ fn check(args: &Live) -> Result<()> {
     if args.windows == Some(0) {
         return Err(Error::argument("--windows: expected at least 1, got 0"));
     }
+    if args.from.average == Some(Span::Samples(0)) {
+        return Err(Error::argument("--average: expected at least 1 row, got 0"));
+    }
+    if let Some(list) = &args.from.nodes {
+        nodes::check_list(list)?;
+    }
+    if !needs_rate(args) {
+        spec(&args.edges, &no_rows(2, None)?)?.check()?;
+    }
     Files::new(&args.common).may_write("--out", args.out.as_deref(), Kind::Network)
+}
+
+/// True if the time between samples decides what the specification is; the source may give it.
+fn needs_rate(args: &Live) -> bool {
+    let edges = &args.edges;
+    let spans = [
+        Some(edges.window),
+        Some(edges.step),
+        edges.lags,
+        edges.near,
+        edges.gap,
+        edges.band,
+        edges.segment,
+    ];
+    let timed = |span: &Span| matches!(span, Span::Seconds(_));
+    edges.frequencies.is_some() || spans.iter().flatten().any(timed)
 }
 
 /// The newest window, for a line about it.
@@ -112,8 +144,14 @@ struct LiveRun<'a> {
     said: Option<Instant>,
     newest: Option<Newest>,
     counts: FeedCounts,
+    /// Edges of all windows for `--out`.
+    kept_edges: u64,
     /// Changes of the specification.
     changes: u64,
+    /// Time of the last rows.
+    last_rows: Instant,
+    /// Unreadable images, or messages, that a line has counted.
+    unreadable_said: u64,
 }
 
 impl LiveRun<'_> {
@@ -133,7 +171,7 @@ impl LiveRun<'_> {
                 network.skip();
             }
             self.update()?;
-            self.change()?;
+            self.change();
             self.say();
             if let Some(ended) = batch.ended {
                 return ended;
@@ -171,6 +209,7 @@ impl LiveRun<'_> {
         match piece {
             Piece::Facts(facts) => self.begin(facts),
             Piece::Rows(values) => {
+                self.last_rows = Instant::now();
                 let left = self.row_limit();
                 let Some(network) = &mut self.network else {
                     return Ok(());
@@ -240,6 +279,7 @@ impl LiveRun<'_> {
             .windows
             .map(|most| most - network.counts().windows.min(most));
         let (kept, newest) = (&mut self.kept, &mut self.newest);
+        let (most, edges) = (self.args.edges.max_edges, &mut self.kept_edges);
         #[cfg(feature = "page")]
         let shown = &mut self.shown;
         let mut taken = 0;
@@ -247,8 +287,15 @@ impl LiveRun<'_> {
             if left == Some(taken) {
                 return Err(Error::new(ErrorKind::Interrupted, "--windows"));
             }
+            let own = window.len() as u64;
             if let Some(kept) = kept {
+                *edges += own;
+                if *edges > most {
+                    return Err(too_many(most, "over all windows that are kept"));
+                }
                 kept.push(window)?;
+            } else if own > most {
+                return Err(too_many(most, "in a window"));
             }
             #[cfg(feature = "page")]
             if let Some(shown) = shown {
@@ -272,11 +319,10 @@ impl LiveRun<'_> {
 
     /// Does what pages ask for.
     #[cfg(feature = "page")]
-    fn change(&mut self) -> Result<()> {
+    fn change(&mut self) {
         let Some(shown) = &mut self.shown else {
-            return Ok(());
+            return;
         };
-        let mut done = Ok(());
         while let Some(wish) = shown.wish() {
             let Some(network) = &mut self.network else {
                 wish.answer(Err(Error::argument(
@@ -284,29 +330,22 @@ impl LiveRun<'_> {
                 )));
                 continue;
             };
-            let before = network.meta();
-            let changed = shown::changed(network.spec(), &wish.change)
-                .and_then(|spec| network.set_spec(spec));
+            let changed = changed(network, self.kept.as_mut(), &wish.change, &self.args.edges);
             if changed.is_ok() {
                 self.changes += 1;
                 shown.begin_again(network.meta());
-                if let Some(kept) = &mut self.kept {
-                    done = done.and(kept.next(before, network.meta()));
-                }
             }
             wish.answer(changed);
         }
         shown.status(self.network.as_ref(), false);
-        done
     }
 
     #[cfg(not(feature = "page"))]
-    fn change(&mut self) -> Result<()> {
-        Ok(())
-    }
+    fn change(&mut self) {}
 
-    /// A line about the newest window, once per second.
+    /// A line about the newest window, once per second, or about rows that do not come.
     fn say(&mut self) {
+        self.say_silence();
         let due = self.said.is_none_or(|said| said.elapsed() >= LINE);
         let (Some(network), true) = (&self.network, due && !self.args.quiet) else {
             return;
@@ -332,9 +371,26 @@ impl LiveRun<'_> {
             "{at}: window {}, {}; {} lost, {} skipped{of_source}",
             counts.windows,
             report::count(newest.edges as u128, "edge"),
-            report::count(u128::from(counts.lost), "row"),
+            report::count(u128::from(counts.lost), "sample"),
             report::count(u128::from(counts.skipped), "window"),
         );
+    }
+
+    /// A line if no rows have come for some seconds.
+    fn say_silence(&mut self) {
+        let silent = self.last_rows.elapsed();
+        let due = (self.said).is_none_or(|said| said.elapsed() >= SILENCE);
+        if self.args.quiet || silent < SILENCE || !due {
+            return;
+        }
+        self.said = Some(Instant::now());
+        let unreadable = self.counts.unreadable - self.unreadable_said;
+        self.unreadable_said = self.counts.unreadable;
+        let of_source = match unreadable {
+            0 => String::new(),
+            more => format!("; {more} unreadable since the last line"),
+        };
+        eprintln!("no rows for {} s{of_source}", silent.as_secs());
     }
 
     /// Writes and reports what was computed, also after an error.
@@ -366,6 +422,32 @@ impl LiveRun<'_> {
         }
         ran.and(written)
     }
+}
+
+/// Computes by the specification that a page asks for. Windows so far are written before; if that fails, everything
+/// stays as it was.
+#[cfg(feature = "page")]
+fn changed(
+    network: &mut SampleNetwork,
+    kept: Option<&mut OutputNetworks<'_>>,
+    asked: &betz_monitor::NetworkChange,
+    edges: &super::args::Edges,
+) -> Result<()> {
+    let before = network.meta();
+    let signal = no_rows(network.nodes(), before.sample_seconds)?;
+    let spec = shown::changed(network.spec(), asked, edges, &signal)?;
+    network.check_spec(&spec)?;
+    let Some(kept) = kept else {
+        return network.set_spec(spec);
+    };
+    kept.write(before)?;
+    let changed = network.set_spec(spec);
+    kept.go_on(network.meta());
+    changed
+}
+
+fn too_many(most: u64, of: &str) -> Error {
+    Error::argument(format!("expected at most {most} edges {of}, got more"))
 }
 
 /// A signal of so many nodes without a row.

@@ -24,8 +24,8 @@ pub(super) struct OutputNetworks<'a> {
     number: usize,
     network: Option<Network>,
     positions: Option<Positions>,
+    /// Largest number of edges, for the file.
     most: u64,
-    edges: u64,
     written: Vec<PathBuf>,
 }
 
@@ -39,7 +39,6 @@ impl<'a> OutputNetworks<'a> {
             network: None,
             positions: None,
             most,
-            edges: 0,
             written: Vec::new(),
         }
     }
@@ -50,29 +49,19 @@ impl<'a> OutputNetworks<'a> {
     }
 
     /// # Errors
-    /// More edges than `--max-edges`.
+    /// The errors of [`Network::push`].
     pub(super) fn push(&mut self, window: &WindowEdges<'_>) -> Result<()> {
         let Some(network) = &mut self.network else {
             return Ok(());
         };
-        self.edges += window.len() as u64;
-        if self.edges > self.most {
-            return Err(Error::argument(format!(
-                "expected at most {} edges over all windows that are kept, got more",
-                self.most
-            )));
-        }
         network.push(window)
     }
 
-    /// Writes the windows so far, whose origin is `before`, and goes on with another specification.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(super) fn next(&mut self, before: Meta, meta: Meta) -> Result<()> {
-        let written = self.write(before);
-        self.network = Some(Network::empty(meta));
-        written
+    /// Goes on with another specification, behind the windows that [`OutputNetworks::write`] has written.
+    pub(super) fn go_on(&mut self, meta: Meta) {
+        if self.network.as_ref().is_none_or(Network::is_empty) {
+            self.network = Some(Network::empty(meta));
+        }
     }
 
     /// # Errors
@@ -92,19 +81,47 @@ impl<'a> OutputNetworks<'a> {
         Ok(())
     }
 
-    fn write(&mut self, meta: Meta) -> Result<()> {
-        let Some(network) = self.network.take().filter(|network| !network.is_empty()) else {
+    /// Writes the windows so far, whose origin is `meta`. They stay if that fails.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn write(&mut self, meta: Meta) -> Result<()> {
+        if self.network.as_ref().is_none_or(Network::is_empty) {
+            return Ok(());
+        }
+        let path = self.free_path()?;
+        let Some(network) = self.network.take() else {
             return Ok(());
         };
-        let path = numbered(self.out, self.number);
-        self.number += 1;
-        if path != self.out {
-            Files::new(self.common).may_write("--out", Some(&path), Kind::Network)?;
-        }
-        let mut file = NetworkFile::new(network.with_meta(meta));
+        let spec = meta.spec.max_edges(self.most);
+        let mut file = NetworkFile::new(network.with_meta(Meta { spec, ..meta }));
         file.positions.clone_from(&self.positions);
-        self.written.push(write_where_it_fits(&file, &path)?);
-        Ok(())
+        match write_where_it_fits(&file, &path) {
+            Ok(place) => {
+                self.written.push(place);
+                self.number += 1;
+                Ok(())
+            }
+            Err(e) => {
+                self.network = Some(file.network);
+                Err(e)
+            }
+        }
+    }
+
+    /// Path of the next file. Numbers whose file is no earlier result are left out.
+    fn free_path(&mut self) -> Result<PathBuf> {
+        loop {
+            let path = numbered(self.out, self.number);
+            if path == self.out {
+                return Ok(path);
+            }
+            let may = Files::new(self.common).may_write("--out", Some(&path), Kind::Network);
+            match may {
+                Err(_) if path.exists() => self.number += 1,
+                may => return may.map(|()| path),
+            }
+        }
     }
 }
 
