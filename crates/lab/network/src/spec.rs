@@ -433,9 +433,11 @@ impl NetworkSpec {
         self
     }
 
+    /// Refuses a specification that no network could be computed with, before there is a signal.
+    ///
     /// # Errors
     /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) naming the field that is out of range.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         self.window.check()?;
         let name = self.measure.name();
         match self.threshold {

@@ -191,7 +191,7 @@ mod tests {
                 panic!("coherence");
             };
             // A bin is the rate of 100 Hz over the segment.
-            assert_eq!((own, first), (segment, (8 * segment).div_ceil(100)));
+            assert_eq!((own, first), (segment, (8_usize * segment).div_ceil(100)));
         }
     }
 }
