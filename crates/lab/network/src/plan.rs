@@ -245,6 +245,8 @@ impl Plan {
             return Err(e.clone());
         }
         let work = match can {
+            // Its kernel is compared with plain loops on a CPU alone so far: only who names a GPU gets it.
+            _ if matches!(self.spec.measure, Measure::Lagged { .. }) => Work::Gains(false),
             Err(_) => Work::Gains(false),
             Ok(()) => Work::Amount {
                 amount: self.estimate().seconds * runs,
