@@ -178,7 +178,7 @@ impl Design {
         spread
     }
 
-    /// As [`Design::choose`], where that takes more memory than the device has: with synapses in the host's memory.
+    /// Chooses a design with synapses in the host's memory, for a network that exceeds the device's.
     ///
     /// # Errors
     /// `DeviceMemory` if neither memory suffices.
@@ -195,15 +195,18 @@ impl Design {
         if plan.bytes() <= available {
             return Ok(spread);
         }
+        let listed = listed(network, plan)?;
+        // Of the synapses that the host draws, it has a table of targets, and the rows of a block; there are two blocks at least.
+        let drawn_bytes = 4 * listed as u64 + LISTED_BYTES * (listed / 2.0) as u64;
         let demand = Demand {
             neurons: plan.neurons,
             synapses: static_synapses(network, plan),
-            listed: listed(network, plan)?,
+            listed,
             device_bytes: plan.bytes()
                 - static_bytes(static_synapses(network, plan))
-                - LISTED_BYTES * listed(network, plan)? as u64
+                - LISTED_BYTES * listed as u64
                 - 4 * plan.neurons,
-            host_bytes: options.record_spikes.min(ROOM) as u64 * 8 + (64 << 20),
+            host_bytes: options.record_spikes.min(ROOM) as u64 * 8 + (64 << 20) + drawn_bytes,
         };
         let host = options.memory_limit.or_else(available_bytes);
         let chosen = TargetBlocks::choose(&demand, available, host.unwrap_or(u64::MAX))?;

@@ -1,6 +1,6 @@
 //! Synapses that learn, on a device: made on the host, changed by `kernels/spiking_learn.cuh`.
 
-use betz_base::{Error, Result};
+use betz_base::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::spiking::{self, SpikingLearnAdvance};
 use betz_kernels::{Blocks, LearnRule};
@@ -77,17 +77,42 @@ struct NewSynapse {
     weight: f32,
 }
 
+/// Bytes of the host's memory that a synapse that learns takes while a device's are made: as it is drawn, all together, its
+/// numbers, its place among those onto its target, its delay.
+const HOST_BYTES: f64 = 56.0;
+
+/// Refuses synapses that learn for which the host has less than `limit` bytes while they are made.
+///
+/// # Errors
+/// `OutOfMemory` with both numbers.
+pub(super) fn check_host(network: &Network, plan: &Plan, limit: Option<u64>) -> Result<()> {
+    let needed = (learning_synapses(network, plan) * HOST_BYTES) as u64;
+    match limit {
+        Some(limit) if needed > limit => Err(Error::new(
+            ErrorKind::OutOfMemory,
+            format!(
+                "synapses that learn, while they are made for a device: expected {needed} bytes of the host's memory, got {limit}"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn learning_synapses(network: &Network, plan: &Plan) -> f64 {
+    let learns = |p: &usize| network.projections[*p].plasticity.is_some();
+    (0..plan.each.len())
+        .filter(learns)
+        .map(|p| plan.each[p])
+        .sum()
+}
+
 /// Bytes that a network's synapses that learn take on a device.
 pub(super) fn learning_bytes(network: &Network, plan: &Plan) -> u64 {
     let rules = network.rules();
     if rules.is_empty() {
         return 0;
     }
-    let learns = |p: usize| network.projections[p].plasticity.is_some();
-    let synapses: f64 = (0..plan.each.len())
-        .filter(|p| learns(*p))
-        .map(|p| plan.each[p])
-        .sum();
+    let synapses = learning_synapses(network, plan);
     let numbers = NUMBERS + 1 + if needs_more(&rules) { MORE } else { 0 };
     let delays = u64::from(plan.longest_delay - plan.shortest_delay + 1);
     let slots = u64::from((plan.longest_delay + 1).next_power_of_two());

@@ -34,7 +34,7 @@ use betz_kernels::spiking;
 use super::build::BuildReport;
 use super::part::Group;
 use super::{Machine, Options, Phases};
-use crate::plan::Plan;
+use crate::plan::{Plan, available_bytes};
 use crate::random::Normal;
 use crate::spec::{ListedSynapse, Network};
 use design::Design;
@@ -197,6 +197,7 @@ fn design(
     options: &Options,
 ) -> Result<Design> {
     let first = &contexts[0];
+    learn::check_host(network, plan, options.memory_limit.or_else(available_bytes))?;
     let design = Design::choose(first, contexts.len() as u32, network, plan, groups);
     match design.fit(first, network, groups, plan, options) {
         Err(e) if e.kind() == ErrorKind::DeviceMemory && contexts.len() == 1 => {

@@ -541,3 +541,25 @@ fn cuda_streams_what_it_has_no_room_for() {
     assert!(error.message().contains("got 1048576"), "{error}");
     context.set_memory_cap(None);
 }
+
+#[test]
+fn host_memory_that_learning_synapses_lack_is_told() {
+    let network = cases::balanced();
+    let plan = Plan::new(&network, 1).unwrap();
+    let learns = network.projections.iter().map(|p| p.plasticity.is_some());
+    let synapses: f64 = (plan.each.iter().zip(learns))
+        .filter(|(_, learns)| *learns)
+        .map(|(each, _)| each)
+        .sum();
+    assert!(synapses > 0.0);
+    let needed = (synapses * 56.0) as u64;
+    assert!(super::learn::check_host(&network, &plan, None).is_ok());
+    assert!(super::learn::check_host(&network, &plan, Some(needed)).is_ok());
+    let error = super::learn::check_host(&network, &plan, Some(needed - 1)).unwrap_err();
+    assert_eq!(error.kind(), betz_base::ErrorKind::OutOfMemory);
+    let words = format!(
+        "expected {needed} bytes of the host's memory, got {}",
+        needed - 1
+    );
+    assert!(error.message().contains(&words), "{error}");
+}
