@@ -36,15 +36,15 @@ fn explain(text: &str, error: &serde_json::Error) -> Error {
         Ok(whole) => faulty_part(&whole),
         Err(_) => None,
     };
-    // These name the field, or there is none.
-    let is_clear = ["unknown", "missing", "neuron", "EOF"]
-        .iter()
-        .any(|begin| words.starts_with(begin));
-    let key = match is_clear {
-        true => None,
-        false => last_key(text, error).map(|key| format!(" (the value of {key})")),
+    let begins = |any: &[&str]| any.iter().any(|begin| words.starts_with(begin));
+    let no_number = begins(&["expected value", "number out of"]);
+    // The first of these name the field; of other faults of the text, the last key tells nothing.
+    let is_clear = begins(&["unknown", "missing", "neuron"]);
+    let key = match (error.is_data() || no_number) && !is_clear {
+        true => last_key(text, error).map(|key| format!(" (the value of {key})")),
+        false => None,
     };
-    let hint = match words.starts_with("expected value") || words.starts_with("number out of") {
+    let hint = match no_number && key.is_some() {
         true => ": JSON has no NaN and no infinity",
         false => "",
     };
@@ -65,9 +65,12 @@ fn faulty_part(whole: &serde_json::Value) -> Option<String> {
         let list = whole.get(key).and_then(|list| list.as_array());
         list.map(Vec::as_slice).unwrap_or_default()
     };
-    for part in parts("populations") {
+    for (i, part) in parts("populations").iter().enumerate() {
         if Population::deserialize(part).is_err() {
-            return Some(format!("population {:?}", name(part, "name")));
+            return Some(match part.get("name").and_then(|name| name.as_str()) {
+                Some(name) => format!("population {name:?}"),
+                None => format!("population {i}"),
+            });
         }
     }
     for (i, part) in parts("projections").iter().enumerate() {

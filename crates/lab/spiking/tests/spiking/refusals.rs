@@ -614,6 +614,11 @@ fn descriptions_that_cannot_be_read_are_refused_by_name() {
             "network description: unknown field `step`",
         ),
         (
+            "\"name\": \"b\", \"neurons\": 4",
+            "\"neurons\": -4",
+            "population 1: invalid value",
+        ),
+        (
             "1.5}]\n}",
             "1.5}]",
             "network description: EOF while parsing an object at line 5 column",
@@ -622,6 +627,18 @@ fn descriptions_that_cannot_be_read_are_refused_by_name() {
         let error = Network::from_json(&text.replace(from, to)).unwrap_err();
         assert!(error.message().contains(words), "{to}: {error}");
     }
+    // Faults of the text itself blame no field.
+    for (from, to) in [
+        ("\"neurons\": 10}", "\"neurons\": 10,}"),
+        ("\"name\": \"a\", ", "\"name\": \"a\" "),
+    ] {
+        let error = Network::from_json(&text.replace(from, to)).unwrap_err();
+        let words = error.message();
+        assert!(words.starts_with("network description: "), "{error}");
+        assert!(!words.contains("the value of"), "{error}");
+    }
+    let error = Network::from_json("no JSON").unwrap_err();
+    assert!(!error.message().contains("NaN"), "{error}");
 }
 
 /// A network is refused for its largest weight: the message names its place.
