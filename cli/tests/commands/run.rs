@@ -531,6 +531,9 @@ fn networks_that_are_no_rig_are_refused() {
     let plain = r#"{"step_ms": 0.5, "populations": [{"name": "m1", "neurons": 4}]}"#;
     std::fs::write(folder.join("plain.json"), plain).unwrap();
     std::fs::write(folder.join("net.json"), TUNED).unwrap();
+    let slow = r#"{"step_ms": 25, "populations": [
+        {"name": "m1", "neurons": 4, "neuron": "izhikevich", "tuning": {"gain_pa": 300}}]}"#;
+    std::fs::write(folder.join("slow.json"), slow).unwrap();
     std::fs::write(folder.join("odd.csv"), "0,1,2\n1,2\n").unwrap();
     std::fs::write(folder.join("far.csv"), "0,1e38,0\n").unwrap();
     for (line, words) in [
@@ -539,6 +542,10 @@ fn networks_that_are_no_rig_are_refused() {
             "--simulate=plain.json: expected a population that a movement drives",
         ),
         ("run --simulate=none.json", "none.json"),
+        (
+            "run --simulate=slow.json",
+            "--simulate=slow.json: step_ms: expected at most 20, the decoder's step, got 25",
+        ),
         (
             "run --simulate=net.json --populations m2",
             "--populations: no population \"m2\" among [\"m1\", \"i\"]",

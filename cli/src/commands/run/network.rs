@@ -11,6 +11,8 @@ use betz_rigs::rig::{Arrival, Block, Rig, RigCounts, RigSpike, Samples, Signal, 
 use crate::commands::simulate::{self, movement};
 use crate::report::Bar;
 
+use super::simulated::STEP_SECONDS;
+
 /// Time that a block covers; at least a step.
 const BLOCK_SECONDS: f64 = 1e-3;
 /// Length of the part to train on.
@@ -46,6 +48,8 @@ pub(super) struct NetworkRig {
     /// Start of the clock, once the part to train on is over.
     begun: Option<Instant>,
     is_training: bool,
+    /// True once the note about a slow machine is printed or found needless.
+    pace_is_told: bool,
     /// Seconds that the steps so far took.
     busy: f64,
     fired: Vec<u32>,
@@ -63,6 +67,14 @@ impl NetworkRig {
             return Err(Error::argument(format!(
                 "--simulate={}: expected a population that a movement drives, such as \"tuning\": {{\"gain_pa\": 300}} beside its \"neurons\" (docs/spiking.md), got none",
                 asked.name
+            )));
+        }
+        if network.step_ms > STEP_SECONDS * 1e3 {
+            return Err(Error::argument(format!(
+                "--simulate={}: step_ms: expected at most {}, the decoder's step, got {}",
+                asked.name,
+                STEP_SECONDS * 1e3,
+                network.step_ms
             )));
         }
         let neurons = heard(&network, asked.populations)?;
@@ -100,6 +112,7 @@ impl NetworkRig {
             train_end: (TRAIN_SECONDS / step_seconds).round() as u64,
             begun: None,
             is_training: true,
+            pace_is_told: false,
             busy: 0.0,
             fired: Vec::new(),
             counts: RigCounts::default(),
@@ -119,13 +132,25 @@ impl NetworkRig {
     /// Goes on in real time, from the end of the part to train on.
     pub(super) fn go_on(&mut self) {
         self.is_training = false;
-        let share = self.busy / (self.engine.steps() as f64 * self.step_seconds());
+        self.bar = None;
+    }
+
+    /// Says after a first second of the network's time, and so before most of the part to train on, that this machine is too
+    /// slow for it.
+    fn note_pace(&mut self) {
+        let seconds = self.engine.steps() as f64 * self.step_seconds();
+        if self.pace_is_told || seconds < 1.0 {
+            return;
+        }
+        self.pace_is_told = true;
+        let share = self.busy / seconds;
         if share > NEARLY_TOO_SLOW {
+            let comes = if share > 1.0 { "will" } else { "may" };
             eprintln!(
-                "note: the network takes {share:.1} s per second of its time on this machine: its spikes will come late"
+                "note: the network takes {share:.1} s per second of its time on one thread of this machine: its spikes {comes} come late, and the part to train on takes {:.0} s",
+                share * TRAIN_SECONDS
             );
         }
-        self.bar = None;
     }
 
     /// Simulates the steps of a block.
@@ -190,6 +215,7 @@ impl Rig for NetworkRig {
         };
         spikes.clear();
         self.step(rows, &mut spikes)?;
+        self.note_pace();
         self.counts.blocks += 1;
         self.counts.rows += spikes.len() as u64;
         *block = Block {

@@ -18,7 +18,7 @@ use super::network::{NetworkRequest, NetworkRig};
 use crate::report::Bar;
 
 /// Length of a step in seconds.
-const STEP_SECONDS: f64 = 0.02;
+pub(super) const STEP_SECONDS: f64 = 0.02;
 
 /// Most bytes of the sums that a model keeps for the online trainer, or for recalibration.
 const RETAIN: usize = 64 << 20;
