@@ -168,12 +168,15 @@ fn models_are_planned_run_and_drawn() {
         "simulate --model pd14 --memory 100MB --seconds 0.1",
         "expected a network of at most 100000000 bytes of memory",
     );
-    let noted = betz(
-        folder,
-        "simulate --ring 64 --seconds 0.1 --device cpu --device-memory 1GiB",
-    );
-    let noted = String::from_utf8(noted.stderr).unwrap();
-    assert!(noted.contains("--device-memory has no effect"), "{noted}");
+    for more in ["", " --dry-run"] {
+        let noted = betz(
+            folder,
+            &format!("simulate --ring 64 --seconds 0.1 --device cpu --device-memory 1GiB{more}"),
+        );
+        let noted = String::from_utf8(noted.stderr).unwrap();
+        let times = noted.matches("--device-memory has no effect").count();
+        assert_eq!(times, 1, "{noted}");
+    }
 
     let cuba = json(
         folder,

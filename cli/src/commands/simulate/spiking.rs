@@ -137,6 +137,7 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
         return match team.rank() {
             0 => {
                 note_rounded(&plan.plan);
+                note_device_memory(asked.device_memory.is_some() && plan.device == "cpu");
                 report::tell(&plan, args.common.json)
             }
             _ => Ok(()),
@@ -150,9 +151,7 @@ pub(super) fn run_by(team: &'static dyn Team, args: &Simulate) -> Result<()> {
     }
     .map_err(|e| of_file(asked, e))?;
     let first = team.rank() == 0;
-    if first && asked.device_memory.is_some() && engine.ran().memory_cap.is_none() {
-        eprintln!("--device-memory has no effect: no GPU is used");
-    }
+    note_device_memory(first && asked.device_memory.is_some() && engine.ran().memory_cap.is_none());
     if let (true, Some(path)) = (first, &asked.write_spec) {
         let text = network.to_json()?;
         write_atomically(path, |file| writeln!(file, "{text}"))?;
@@ -448,6 +447,12 @@ fn lengths(args: &Simulate, network: &Network) -> Result<(u64, u64)> {
         ));
     }
     Ok((length, steps("--settle", asked.settle.unwrap_or(0.0))?))
+}
+
+fn note_device_memory(is_idle: bool) {
+    if is_idle {
+        eprintln!("--device-memory has no effect: no GPU is used");
+    }
 }
 
 fn plan(team: &dyn Team, network: &Network, options: &Options, steps: u64) -> Result<PlanReport> {
