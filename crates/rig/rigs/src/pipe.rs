@@ -1,6 +1,8 @@
 //! Rows of int16 from a pipe or a file: nothing but the rows. Losses cannot be told.
 
+use std::fs::File;
 use std::io::{ErrorKind as Io, Read};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -9,6 +11,32 @@ use betz_base::{Error, ErrorKind, Result};
 use crate::rig::{
     Arrival, Block, Loss, LossReport, Rig, RigCounts, Samples, Signal, append_words, host_ns,
 };
+
+/// A named pipe, opened by the first read, because opening waits for a writer.
+pub struct Fifo {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Fifo {
+    /// The pipe at `path`.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            file: None,
+        }
+    }
+}
+
+impl Read for Fifo {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => File::open(&self.path)?,
+        };
+        self.file.insert(file).read(buffer)
+    }
+}
 
 /// Number of reads that wait to be taken; with more the pipe waits.
 const WAITING: usize = 256;

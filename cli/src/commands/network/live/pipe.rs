@@ -1,11 +1,11 @@
 //! Frames of a pipe: PGM and PPM images one behind the other, YUV4MPEG2, or raw bytes.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use betz::{Error, ErrorKind, Result, memory};
+use betz_rigs::rig::Fifo;
 
 use super::super::frames::{Frame, Stack, View};
 use super::args::LiveInput;
@@ -47,22 +47,6 @@ pub(super) struct PipeFeed {
     words: Vec<u16>,
 }
 
-/// A named pipe, opened by the first read, because opening waits for a writer.
-struct Fifo {
-    path: PathBuf,
-    file: Option<File>,
-}
-
-impl Read for Fifo {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => File::open(&self.path)?,
-        };
-        self.file.insert(file).read(buffer)
-    }
-}
-
 impl PipeFeed {
     pub(super) fn new(input: Box<dyn Read + Send>, from: &LiveInput) -> Result<Self> {
         let form = match from.frames {
@@ -87,13 +71,9 @@ impl PipeFeed {
 
     /// A named pipe or a device.
     pub(super) fn open(path: &Path, from: &LiveInput) -> Result<Self> {
-        let fifo = Fifo {
-            path: path.to_owned(),
-            file: None,
-        };
         Ok(Self {
             name: path.display().to_string(),
-            ..Self::new(Box::new(fifo), from)?
+            ..Self::new(Box::new(Fifo::new(path)), from)?
         })
     }
 

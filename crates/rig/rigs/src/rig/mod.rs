@@ -36,7 +36,7 @@ pub use crate::lsl::LslRig;
 #[cfg(feature = "rig")]
 pub use crate::openephys::OpenEphysRig;
 #[cfg(feature = "rig")]
-pub use crate::pipe::PipeRig;
+pub use crate::pipe::{Fifo, PipeRig};
 #[cfg(feature = "rig")]
 pub use crate::rhx::{RhxBand, RhxOptions, RhxRig};
 #[cfg(all(feature = "rig", target_os = "linux"))]

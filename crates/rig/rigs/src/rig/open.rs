@@ -2,13 +2,12 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
 use super::{
-    BrandRig, CerebusRig, FrameRig, Group, LslRig, OpenEphysRig, PipeRig, Rig, SpikeGlxRig,
+    BrandRig, CerebusRig, Fifo, FrameRig, Group, LslRig, OpenEphysRig, PipeRig, Rig, SpikeGlxRig,
     SpikeGlxStream, SynapseRig,
 };
 use crate::bus::Address;
@@ -316,10 +315,7 @@ fn open_pipe(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
         path if std::fs::metadata(path).map_err(io)?.is_file() => {
             Box::new(File::open(path).map_err(io)?)
         }
-        path => Box::new(Fifo {
-            path: path.into(),
-            file: None,
-        }),
+        path => Box::new(Fifo::new(path)),
     };
     Ok(Box::new(PipeRig::new(
         pipe,
@@ -327,22 +323,6 @@ fn open_pipe(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
         rate,
         facts.microvolts,
     )?))
-}
-
-/// A FIFO, opened by the first read, because opening waits for a writer.
-struct Fifo {
-    path: PathBuf,
-    file: Option<File>,
-}
-
-impl Read for Fifo {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => File::open(&self.path)?,
-        };
-        self.file.insert(file).read(buffer)
-    }
 }
 
 #[cfg(target_os = "linux")]
