@@ -4,42 +4,12 @@
 // The file is trained on two tetrodes beside a track of 100 cm. Even channels hear cells at 10, 42 and 74 cm, odd ones at 26, 58 and
 // 90 cm; the first amplitude tells them apart (100, 160 and 220), the second is 80. It is made of the recording of
 // cli/tests/commands/marks.rs: `betz train tetrodes.npz --decoder place --marks --cells 20 --out examples/data/tetrodes.betz`.
+#include "no_malloc.h"
 #include "support.h"
 
-#include <errno.h>
 #include <math.h>
 
 static const char *const FILE_NAME = "examples/data/tetrodes.betz";
-
-static int forbidden;
-
-__attribute__((unused)) static void guard(const char *what) {
-    if (forbidden) {
-        forbidden = 0;
-        fprintf(stderr, "clusterless: %s in a step\n", what);
-        abort();
-    }
-}
-
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-void __libc_free(void *);
-
-// Sanitizers have their own; `realtime` checks that such replacements are in force.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void *malloc(size_t n) { guard("malloc"); return __libc_malloc(n); }
-void *calloc(size_t n, size_t m) { guard("calloc"); return __libc_calloc(n, m); }
-void *realloc(void *p, size_t n) { guard("realloc"); return __libc_realloc(p, n); }
-void *aligned_alloc(size_t a, size_t n) { guard("aligned_alloc"); return __libc_memalign(a, n); }
-int posix_memalign(void **p, size_t a, size_t n) {
-    guard("posix_memalign");
-    *p = __libc_memalign(a, n);
-    return *p ? 0 : ENOMEM;
-}
-void free(void *p) { guard("free"); __libc_free(p); }
-#endif
 
 static betz_clusterless *load(size_t max_spikes) {
     betz_clusterless *decoder = NULL;

@@ -4,9 +4,9 @@
 // seccomp filter kills the process at any system call but write and exit, so a lock that had to wait
 // (futex), a clock that is no vDSO and memory asked of the system would all show.
 #define _GNU_SOURCE
+#include "no_malloc.h"
 #include "support.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -18,34 +18,7 @@
 
 enum { CHANNELS = 256, OUTPUTS = 4, MILLION = 1000000, PATTERNS = 64 };
 
-static int forbidden;
 static betz_trainer *trainer;
-
-static void guard(const char *what) {
-    if (forbidden) {
-        forbidden = 0;
-        fprintf(stderr, "realtime: %s in a step\n", what);
-        abort();
-    }
-}
-
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-void __libc_free(void *);
-
-void *malloc(size_t n) { guard("malloc"); return __libc_malloc(n); }
-void *calloc(size_t n, size_t m) { guard("calloc"); return __libc_calloc(n, m); }
-void *realloc(void *p, size_t n) { guard("realloc"); return __libc_realloc(p, n); }
-void *memalign(size_t a, size_t n) { guard("memalign"); return __libc_memalign(a, n); }
-void *aligned_alloc(size_t a, size_t n) { guard("aligned_alloc"); return __libc_memalign(a, n); }
-int posix_memalign(void **p, size_t a, size_t n) {
-    guard("posix_memalign");
-    *p = __libc_memalign(a, n);
-    return *p ? 0 : ENOMEM;
-}
-void free(void *p) { guard("free"); __libc_free(p); }
 
 // Fails the test if the replacements are not the ones that the library calls.
 static void replacements_are_in_force(const betz_model *model) {

@@ -6,49 +6,19 @@
 //   betz simulate --spec examples/data/rewarded.json --seconds 2 --json
 //
 // `spiking cuda` runs the network on that device instead of the CPU.
+#include "no_malloc.h"
 #include "support.h"
 
 #include <betz_spiking.h>
 
-#include <errno.h>
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { CELLS = 24, NEURONS = 28 };
 
-static int forbidden;
-
 // Where networks run.
 static const char *device = "cpu";
-
-__attribute__((unused)) static void guard(const char *what) {
-    if (forbidden) {
-        forbidden = 0;
-        fprintf(stderr, "spiking: %s in a step\n", what);
-        abort();
-    }
-}
-
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-void __libc_free(void *);
-
-// Sanitizers have their own; `realtime` checks that such replacements are in force.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void *malloc(size_t n) { guard("malloc"); return __libc_malloc(n); }
-void *calloc(size_t n, size_t m) { guard("calloc"); return __libc_calloc(n, m); }
-void *realloc(void *p, size_t n) { guard("realloc"); return __libc_realloc(p, n); }
-void *aligned_alloc(size_t a, size_t n) { guard("aligned_alloc"); return __libc_memalign(a, n); }
-int posix_memalign(void **p, size_t a, size_t n) {
-    guard("posix_memalign");
-    *p = __libc_memalign(a, n);
-    return *p ? 0 : ENOMEM;
-}
-void free(void *p) { guard("free"); __libc_free(p); }
-#endif
 
 // The text of a file, and its length.
 static size_t text_of(const char *path, char *text, size_t room) {
