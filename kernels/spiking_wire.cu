@@ -4,7 +4,7 @@
 // Two passes over all synapses: one counts them by where they will lie, one places them there. The order within a row
 // is free, since what neurons get are sums of integers.
 //
-// Of a block of targets, all is as of a device that has these targets alone, but for their numbers (`whole`).
+// A block of targets is built like the share of a device; only its targets keep the network's numbers (`whole`).
 //
 // A cell is where a row lies: a source and, where `blocks` > 0, the block of its target (target mod `blocks`).
 

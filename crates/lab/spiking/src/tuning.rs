@@ -14,7 +14,7 @@ use crate::spec::{Draw, Network, Population};
 /// Places of the draws of a tuning, beyond those of any model's parameters.
 const PLACES: u32 = 1 << 16;
 
-/// TuningProfile of a population's neurons to a movement (x, y): the current of neuron i is
+/// Tuning of a population's neurons to a movement (x, y). Neuron i gets the current
 /// offset_i + gain_i · (x cos θ_i + y sin θ_i). It acts while the network follows a movement
 /// ([`Engine::follow`](crate::Engine::follow)).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
